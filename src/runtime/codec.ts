@@ -82,5 +82,12 @@ export interface Codec {
    * Decodes one raw LZ4 block (wire.md 16) from source[start, end) into target[at, at + length). Returns true only if
    * it decodes to exactly `length` bytes; never reads or writes outside the given ranges.
    */
-  lz4Decompress(source: Uint8Array, start: number, end: number, target: Uint8Array, at: number, length: number): boolean;
+  lz4Decompress(
+    source: Uint8Array,
+    start: number,
+    end: number,
+    target: Uint8Array,
+    at: number,
+    length: number,
+  ): boolean;
 }

@@ -61,7 +61,12 @@ export interface File {
 export interface IoJob {
   readonly file: File;
   /** Positioned write of all of `length`. The buffer belongs to the queue until `done`. */
-  readonly write?: { readonly buffer: Uint8Array; readonly offset: number; readonly length: number; readonly position: number };
+  readonly write?: {
+    readonly buffer: Uint8Array;
+    readonly offset: number;
+    readonly length: number;
+    readonly position: number;
+  };
   /** Sets the file's length after the write. */
   readonly truncateTo?: number;
   /** Reserves and extends to this length. A failure here is ignored (storage.md 14.4). */

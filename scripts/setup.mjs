@@ -1,0 +1,80 @@
+// Makes a fresh checkout usable: packages, Bun, the native addon, the host's binary. Each step is skipped when it is
+// done already, and names itself when it fails.
+import { spawnSync } from "node:child_process";
+import { chmodSync, copyFileSync, existsSync, linkSync, readFileSync, rmSync } from "node:fs";
+import path from "node:path";
+import { hashOf, root, run, StepError, say, unlessDone } from "./steps.mjs";
+
+/** The Bun that everything is run with: the version that package.json pins. */
+export const bun = path.join(root, "node_modules", ".bin", "bun");
+
+function bunAnswers() {
+  return spawnSync(bun, ["--version"], { encoding: "utf8" }).stdout?.trim();
+}
+
+/** The npm package `bun` puts its binary in place in a postinstall script, which may be switched off: do it here. */
+function ensureBun() {
+  const wanted = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")).devDependencies.bun;
+  if (bunAnswers() === wanted) {
+    return;
+  }
+  const cpu = { x64: "x64", arm64: "aarch64" }[process.arch];
+  const packaged = path.join(root, "node_modules", "@oven", `bun-${process.platform}-${cpu}`, "bin", "bun");
+  if (!existsSync(packaged)) {
+    throw new StepError(`bun: no Bun ${wanted} for ${process.platform} ${process.arch} among the packages`);
+  }
+  const target = path.join(root, "node_modules", "bun", "bin", "bun.exe");
+  rmSync(target, { force: true });
+  try {
+    linkSync(packaged, target);
+  } catch {
+    copyFileSync(packaged, target);
+  }
+  chmodSync(target, 0o755);
+  const answer = bunAnswers();
+  if (answer !== wanted) {
+    throw new StepError(`bun: ${packaged} answers ${answer ?? "nothing"} instead of ${wanted}`);
+  }
+}
+
+/** Whether the installed tree is the locked one: npm keeps a copy of what it installed. */
+function packagesAreInstalled() {
+  const installed = path.join(root, "node_modules", ".package-lock.json");
+  if (!existsSync(installed)) {
+    return false;
+  }
+  const { packages } = JSON.parse(readFileSync(path.join(root, "package-lock.json"), "utf8"));
+  const present = JSON.parse(readFileSync(installed, "utf8")).packages;
+  return Object.entries(packages).every(
+    ([name, { version, optional }]) => name === "" || (present[name] ? present[name].version === version : optional),
+  );
+}
+
+/** Installs the locked packages where they are missing or stale, and Bun among them. */
+export function ensurePackages() {
+  if (!packagesAreInstalled()) {
+    say("ironbus: installing packages");
+    run("packages", "npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+  }
+  ensureBun();
+}
+
+/** The host's addon, or undefined where there is none for it. */
+export const addonPath = path.join(root, "dist", "native", `ironbus-${process.platform}-${process.arch}.node`);
+
+/** Builds the native addon for this machine where there is a Rust tool chain; else says what that means, once. */
+export function ensureAddon() {
+  if (spawnSync("cargo", ["--version"], { stdio: "ignore" }).status !== 0) {
+    if (!existsSync(addonPath)) {
+      say(
+        "ironbus: warning: no cargo here: running without the native addon (TypeScript fallback, slower; same bytes)",
+      );
+    }
+    return;
+  }
+  const inputs = ["native", "scripts/build-native.sh"];
+  unlessDone("addon", hashOf(inputs), [addonPath], () => {
+    say("ironbus: building the native addon");
+    run("addon", "bash", ["scripts/build-native.sh"], { quiet: true });
+  });
+}
