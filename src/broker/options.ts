@@ -1,3 +1,5 @@
+import type { Durability } from "../log/durability.ts";
+
 /** What a broker is started with; made by `config` from flags, environment and profile. Sizes are bytes, times milliseconds. */
 export interface BrokerOptions {
   readonly dataDir: string;
@@ -19,13 +21,4 @@ export interface BrokerOptions {
   /** Bound of appended and not yet written record bytes, all connections together. */
   readonly maxPendingBytes: number;
   readonly drainTimeoutMs: number;
-}
-
-/** When a publish is acknowledged and when a barrier is issued (storage.md 15). */
-export interface Durability {
-  readonly level: "sync" | "interval" | "async" | "none";
-  /** Level `interval`: barrier after this time; 0 disables the trigger. */
-  readonly flushIntervalMs: number;
-  /** Level `interval`: barrier after this many unsynced bytes; 0 disables the trigger. */
-  readonly flushMaxBytes: number;
 }

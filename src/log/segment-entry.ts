@@ -1,0 +1,68 @@
+import type { File } from "../runtime/file-system.ts";
+
+/** Anchors are at least this far apart, which bounds the index to a few KiB a segment. */
+const ANCHOR_SPACING_BYTES = 64 * 1024;
+
+/** One segment of a log as the running broker knows it: its place in the log, and a sparse index into its file. */
+export class SegmentEntry {
+  readonly id: number;
+  readonly path: string;
+  readonly baseOffset: number;
+  readonly baseSequence: number;
+  /** Records appended to it (sealed into a batch at least). */
+  count: number;
+  /** File position after the last appended record. */
+  end: number;
+  /** File position up to which readers may go: behind `end` by what is not written, or not synced, yet. */
+  visibleEnd: number;
+  sealed: boolean;
+  /** Open while in use: always for the active segment, on demand for sealed ones. */
+  file: File | undefined;
+  readonly #anchorOffsets: number[];
+  readonly #anchorPositions: number[];
+
+  constructor(id: number, path: string, baseOffset: number, baseSequence: number, firstPosition: number) {
+    this.id = id;
+    this.path = path;
+    this.baseOffset = baseOffset;
+    this.baseSequence = baseSequence;
+    this.count = 0;
+    this.end = firstPosition;
+    this.visibleEnd = firstPosition;
+    this.sealed = false;
+    this.file = undefined;
+    this.#anchorOffsets = [baseOffset];
+    this.#anchorPositions = [firstPosition];
+  }
+
+  /** First offset after this segment's records. */
+  get endOffset(): number {
+    return this.baseOffset + this.count;
+  }
+
+  /** Notes that the record `offset` starts at `position`, unless an anchor is near. Calls may come in any order. */
+  addAnchor(offset: number, position: number): void {
+    const at = this.#anchorBefore(offset) + 1;
+    if (position - this.#anchorPositions[at - 1] < ANCHOR_SPACING_BYTES) return;
+    if (at < this.#anchorPositions.length && this.#anchorPositions[at] - position < ANCHOR_SPACING_BYTES) return;
+    this.#anchorOffsets.splice(at, 0, offset);
+    this.#anchorPositions.splice(at, 0, position);
+  }
+
+  /** The closest known record at or before `offset` (which must lie in the segment): [its offset, its position]. */
+  anchor(offset: number): readonly [offset: number, position: number] {
+    const at = this.#anchorBefore(offset);
+    return [this.#anchorOffsets[at], this.#anchorPositions[at]];
+  }
+
+  #anchorBefore(offset: number): number {
+    let low = 0;
+    let high = this.#anchorOffsets.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.#anchorOffsets[middle] <= offset) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+}

@@ -1,0 +1,518 @@
+import type { Clock } from "../runtime/clock.ts";
+import { type Codec, FIELD_HEADERS_LENGTH, FIELD_KEY_LENGTH, FIELD_PAYLOAD_LENGTH, FIELDS } from "../runtime/codec.ts";
+import type { Barrier, File, FileSystem, FileSystemError, IoQueue } from "../runtime/file-system.ts";
+import { type Batch, BatchPool } from "./batch.ts";
+import { BarrierPolicy, type Durability } from "./durability.ts";
+import { segmentName } from "./names.ts";
+import { encodeSegmentFooter, encodeSegmentHeader, SEGMENT_FOOTER_LENGTH, SEGMENT_HEADER_LENGTH } from "./segment.ts";
+import { SegmentEntry } from "./segment-entry.ts";
+
+/** Documented cap of one barrier's bytes (storage.md 14.2); larger buffered writes also get slower per byte. */
+const BATCH_BYTES = 1024 * 1024;
+/** Frame overhead of a record with both checksums (storage.md 3.4). */
+const RECORD_OVERHEAD_BYTES = 36 + 8 + 8;
+/** Below this a relaxed-level write is cheaper on the main thread than the hand-over to the I/O thread. */
+const DIRECT_WRITE_BYTES = 64 * 1024;
+/** How often the active file's path is compared with the open inode (README ruling 12). */
+const IDENTITY_CHECK_MS = 500;
+const MAX_RECORDS_PER_SEGMENT = 0xffffffff;
+
+export interface WriterOptions {
+  readonly root: string;
+  readonly maxSegmentBytes: number;
+  readonly maxPendingBytes: number;
+  readonly durability: Durability;
+}
+
+/** Where the writer goes on after recovery. */
+export interface WriterStart {
+  /** All segments, ascending; an unsealed last one is resumed, otherwise a new one is created. */
+  readonly segments: SegmentEntry[];
+  readonly nextSegmentId: number;
+  readonly nextOffset: number;
+  readonly nextSequence: number;
+}
+
+export interface WriterEvents {
+  /** A head moved, or room was made. */
+  advanced(): void;
+  /** Records from this offset on were given up before they were written; their offsets will be used again. */
+  rejected(fromOffset: number): void;
+  /** A write or barrier failed. Nothing will be appended any more. */
+  froze(error: Error): void;
+}
+
+/**
+ * The one writer of a log: mints offsets, seals records into batches, and has one batch at a time written and synced
+ * (storage.md 14). A failed write or barrier freezes it for good; the barrier is never tried again (storage.md 17).
+ */
+export class LogWriter {
+  readonly segments: SegmentEntry[];
+  readonly #options: WriterOptions;
+  readonly #files: FileSystem;
+  readonly #codec: Codec;
+  readonly #clock: Clock;
+  readonly #events: WriterEvents;
+  readonly #queue: IoQueue;
+  readonly #directory: File;
+  readonly #pool: BatchPool;
+  readonly #policy: BarrierPolicy;
+  readonly #result = new Float64Array(4);
+
+  #nextOffset: number;
+  #nextSequence: number;
+  #visibleHead: number;
+  #durableHead: number;
+  /** The segment that records are being sealed for; its file may still have to be created. */
+  #fillSegment: SegmentEntry;
+  #filling: Batch | undefined;
+  /** Closed batches that wait for the one in flight. */
+  #waiting: Batch[] = [];
+  #largePending = false;
+  #busy = false;
+  #pumping = false;
+  #frozen: Error | undefined;
+  #lastIdentityCheckMs: number;
+  #closing: (() => void) | undefined;
+
+  constructor(
+    options: WriterOptions,
+    start: WriterStart,
+    files: FileSystem,
+    codec: Codec,
+    clock: Clock,
+    events: WriterEvents,
+  ) {
+    this.#options = options;
+    this.#files = files;
+    this.#codec = codec;
+    this.#clock = clock;
+    this.#events = events;
+    this.segments = start.segments;
+    this.#nextOffset = start.nextOffset;
+    this.#nextSequence = start.nextSequence;
+    this.#visibleHead = start.nextOffset;
+    this.#durableHead = start.nextOffset;
+    const batchBytes = Math.max(64 * 1024, Math.min(BATCH_BYTES, options.maxPendingBytes / 2));
+    this.#pool = new BatchPool(options.maxPendingBytes, batchBytes, (length) => files.alignedBuffer(length));
+    this.#policy = new BarrierPolicy(options.durability, clock.monotonicMs());
+    this.#lastIdentityCheckMs = clock.monotonicMs();
+    this.#queue = files.createQueue();
+    this.#directory = files.openDirectory(options.root);
+    const last = start.segments[start.segments.length - 1];
+    if (last !== undefined && !last.sealed) {
+      this.#fillSegment = last;
+      this.#resume(last);
+    } else {
+      this.#fillSegment = this.#planSegment(start.nextSegmentId);
+      this.#createNow(this.#fillSegment);
+    }
+  }
+
+  /** Offset of the next record to be appended. */
+  get nextOffset(): number {
+    return this.#nextOffset;
+  }
+
+  /** Exclusive bound of what consumers may see. */
+  get visibleHead(): number {
+    return this.#visibleHead;
+  }
+
+  /** Exclusive bound of what a completed barrier covers. */
+  get durableHead(): number {
+    return this.#durableHead;
+  }
+
+  /** Why the writer stopped for good, if it did. */
+  get frozen(): Error | undefined {
+    return this.#frozen;
+  }
+
+  /** Largest key + headers + payload that is accepted: the record cap is 16 MiB, and below a segment (storage.md 3.4). */
+  get maxBodyBytes(): number {
+    return Math.min(16 * 1024 * 1024, this.#options.maxSegmentBytes - 1) - RECORD_OVERHEAD_BYTES;
+  }
+
+  /**
+   * Appends rows [first, end) of `table` (positions into `chunk`), which become the records `nextOffset`, ... Returns
+   * how many were taken: fewer when the pending bound is reached (go on at `advanced`), 0 once frozen. Nothing is
+   * acknowledged by this; call pump() when the turn's appends are done.
+   */
+  append(chunk: Uint8Array, table: Int32Array, first: number, end: number): number {
+    let at = first;
+    while (at < end && this.#frozen === undefined) {
+      const batch = this.#filling ?? this.#startBatch();
+      if (batch === undefined) break;
+      const segment = batch.segment;
+      const room = this.#options.maxSegmentBytes - segment.end;
+      if ((room <= 0 && segment.count > 0) || segment.count >= MAX_RECORDS_PER_SEGMENT) {
+        this.#sealFilling(batch);
+        continue;
+      }
+      // An empty segment takes one record whatever its size; a full one takes none.
+      const stopAt = batch.end + (segment.count === 0 ? Math.max(room, 1) : room);
+      const limit = batch.buffer.length - SEGMENT_FOOTER_LENGTH;
+      const written = this.#codec.seal(
+        chunk,
+        table,
+        at,
+        end,
+        batch.buffer,
+        batch.end,
+        limit,
+        stopAt,
+        this.#nextSequence,
+        this.#result,
+      );
+      if (written === 0) {
+        if (batch.count > 0) this.#closeFilling();
+        else if (!this.#enlarge(batch, table, at)) break;
+        continue;
+      }
+      const sealedEnd = this.#result[0];
+      segment.addAnchor(this.#nextOffset, batch.position + batch.end);
+      segment.count += written;
+      segment.end += sealedEnd - batch.end;
+      batch.end = sealedEnd;
+      batch.count += written;
+      this.#nextOffset += written;
+      this.#nextSequence += written;
+      at += written;
+    }
+    return at - first;
+  }
+
+  /** Hands the next batch to the I/O thread if it is free. Call it whenever a turn's work has been appended. */
+  pump(): void {
+    // A write done on this thread completes inside the loop and may lead back here through `advanced`.
+    if (this.#pumping) return;
+    this.#pumping = true;
+    try {
+      while (!this.#busy && this.#frozen === undefined) {
+        const batch = this.#nextBatch();
+        if (batch === undefined) break;
+        if (batch.segment.file === undefined) this.#create(batch.segment, batch);
+        else this.#write(batch);
+      }
+    } finally {
+      this.#pumping = false;
+    }
+    this.#finishClosing();
+  }
+
+  /** To be called about once a second: late barriers of level `interval`, the identity check, spare memory. */
+  tick(): void {
+    if (this.#frozen !== undefined || this.#busy) return;
+    if (!this.#checkIdentity(true)) return;
+    if (this.#policy.overdue(this.#clock.monotonicMs())) this.#barrierOnly();
+    else if (this.#filling === undefined) this.#pool.trim();
+  }
+
+  /** Writes and syncs what is pending, at every durability level, then releases the files. */
+  close(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#closing = () => {
+        this.#queue.close(() => {
+          for (const segment of this.segments) segment.file?.close();
+          this.#directory.close();
+          resolve();
+        });
+      };
+      this.pump();
+    });
+  }
+
+  #finishClosing(): void {
+    if (this.#closing === undefined || this.#busy) return;
+    if (this.#frozen === undefined && this.#policy.unsyncedBytes > 0) {
+      this.#barrierOnly();
+      return;
+    }
+    const done = this.#closing;
+    this.#closing = undefined;
+    done();
+  }
+
+  #startBatch(): Batch | undefined {
+    const buffer = this.#pool.take();
+    if (buffer === undefined) return undefined;
+    this.#filling = {
+      buffer,
+      end: 0,
+      segment: this.#fillSegment,
+      position: this.#fillSegment.end,
+      baseOffset: this.#nextOffset,
+      count: 0,
+      seals: false,
+    };
+    return this.#filling;
+  }
+
+  #closeFilling(): void {
+    if (this.#filling === undefined) return;
+    this.#waiting.push(this.#filling);
+    this.#filling = undefined;
+  }
+
+  /** The filling batch ends its segment: its footer follows the records in the same write. */
+  #sealFilling(batch: Batch): void {
+    const segment = batch.segment;
+    const footer = encodeSegmentFooter(
+      { segmentId: segment.id, lastSequence: this.#nextSequence - 1, recordCount: segment.count },
+      this.#codec,
+    );
+    batch.buffer.set(footer, batch.end);
+    batch.end += SEGMENT_FOOTER_LENGTH;
+    batch.seals = true;
+    this.#closeFilling();
+    this.#fillSegment = this.#planSegment(segment.id + 1);
+  }
+
+  /** Gives an empty batch a buffer that holds record `row` alone. One such buffer at a time: it may be 16 MiB. */
+  #enlarge(batch: Batch, table: Int32Array, row: number): boolean {
+    if (this.#largePending) return false;
+    const at = row * FIELDS;
+    const body = table[at + FIELD_KEY_LENGTH] + table[at + FIELD_HEADERS_LENGTH] + table[at + FIELD_PAYLOAD_LENGTH];
+    const spare = batch.buffer;
+    batch.buffer = this.#files.alignedBuffer(body + RECORD_OVERHEAD_BYTES + SEGMENT_FOOTER_LENGTH);
+    this.#pool.restore(spare);
+    this.#largePending = true;
+    return true;
+  }
+
+  #nextBatch(): Batch | undefined {
+    const waiting = this.#waiting.shift();
+    if (waiting !== undefined) return waiting;
+    const filling = this.#filling;
+    if (filling === undefined || filling.count === 0) return undefined;
+    this.#filling = undefined;
+    return filling;
+  }
+
+  #write(batch: Batch): void {
+    const file = batch.segment.file as File;
+    const nowMs = this.#clock.monotonicMs();
+    const barrier: Barrier = batch.seals ? "full" : this.#policy.wantsBarrier(batch.end, nowMs) ? "data" : "none";
+    this.#busy = true;
+    if (barrier === "none" && batch.end <= DIRECT_WRITE_BYTES) {
+      try {
+        file.write(batch.buffer, 0, batch.end, batch.position);
+      } catch (error) {
+        this.#written(batch, barrier, error as FileSystemError);
+        return;
+      }
+      this.#written(batch, barrier, undefined);
+      return;
+    }
+    this.#queue.submit({
+      file,
+      write: { buffer: batch.buffer, offset: 0, length: batch.end, position: batch.position },
+      truncateTo: batch.seals ? batch.position + batch.end : undefined,
+      barrier,
+      done: (error) => {
+        this.#written(batch, barrier, error);
+      },
+    });
+  }
+
+  #written(batch: Batch, barrier: Barrier, error: Error | undefined): void {
+    this.#busy = false;
+    if (error !== undefined) {
+      this.#freeze(error);
+      return;
+    }
+    this.#policy.written(batch.end);
+    if (barrier !== "none" && !this.#checkIdentity(false)) return;
+    const segment = batch.segment;
+    this.#visibleHead = batch.baseOffset + batch.count;
+    segment.visibleEnd = batch.position + batch.end - (batch.seals ? SEGMENT_FOOTER_LENGTH : 0);
+    if (barrier !== "none") {
+      this.#durableHead = this.#visibleHead;
+      this.#policy.synced(this.#clock.monotonicMs());
+    }
+    if (batch.buffer.length > this.#pool.batchBytes) this.#largePending = false;
+    this.#pool.give(batch.buffer);
+    if (batch.seals) {
+      segment.sealed = true;
+      const next = this.#waiting[0]?.segment ?? this.#fillSegment;
+      if (next.file === undefined) this.#create(next, undefined);
+    }
+    // The disk first: it works while the acknowledgements are written.
+    this.pump();
+    this.#events.advanced();
+  }
+
+  #barrierOnly(): void {
+    const segment = this.segments[this.segments.length - 1];
+    const head = this.#visibleHead;
+    this.#busy = true;
+    this.#queue.submit({
+      file: segment.file as File,
+      barrier: "data",
+      done: (error) => {
+        this.#busy = false;
+        if (error !== undefined) {
+          this.#freeze(error);
+          return;
+        }
+        if (!this.#checkIdentity(false)) return;
+        this.#durableHead = head;
+        this.#policy.synced(this.#clock.monotonicMs());
+        this.pump();
+        this.#events.advanced();
+      },
+    });
+  }
+
+  #planSegment(id: number): SegmentEntry {
+    const path = `${this.#options.root}/${segmentName(id)}`;
+    return new SegmentEntry(id, path, this.#nextOffset, this.#nextSequence, SEGMENT_HEADER_LENGTH);
+  }
+
+  #resume(segment: SegmentEntry): void {
+    const file = this.#files.open(segment.path, "write");
+    segment.file = file;
+    try {
+      file.allocate(this.#options.maxSegmentBytes);
+    } catch {
+      // Preallocation is a help, not a promise (storage.md 14.4).
+    }
+  }
+
+  #headerOf(segment: SegmentEntry): Uint8Array {
+    return encodeSegmentHeader(
+      {
+        segmentId: segment.id,
+        baseSequence: segment.baseSequence,
+        baseOffset: segment.baseOffset,
+        createdUnixMs: this.#clock.wallMs(),
+      },
+      this.#codec,
+    );
+  }
+
+  #openNew(segment: SegmentEntry): File {
+    // A leftover is from a creation that never became active: nothing refers to it (storage.md 14.3).
+    if (this.#files.stat(segment.path) !== undefined) this.#files.remove(segment.path);
+    return this.#files.open(segment.path, "create-new");
+  }
+
+  /** Creation at start, where waiting is fine and an error is the caller's. */
+  #createNow(segment: SegmentEntry): void {
+    const file = this.#openNew(segment);
+    try {
+      file.write(this.#headerOf(segment), 0, SEGMENT_HEADER_LENGTH, 0);
+      try {
+        file.allocate(this.#options.maxSegmentBytes);
+      } catch {
+        // Preallocation is a help, not a promise (storage.md 14.4).
+      }
+      file.sync("data");
+      this.#directory.sync("full");
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+    segment.file = file;
+    this.segments.push(segment);
+  }
+
+  /**
+   * Creates the next segment's file off the main thread: header, barrier, directory barrier, and only then it is used
+   * (storage.md 14.3). A failure before the barriers gives up what waits for the segment and is tried again by the next
+   * append; a failed barrier freezes. `then` is written once the segment is there.
+   */
+  #create(segment: SegmentEntry, then: Batch | undefined): void {
+    if (then !== undefined) this.#waiting.unshift(then);
+    let file: File;
+    try {
+      file = this.#openNew(segment);
+    } catch {
+      this.#reject();
+      return;
+    }
+    this.#busy = true;
+    const fail = (error: Error): void => {
+      this.#busy = false;
+      file.close();
+      this.#freeze(error);
+    };
+    const barrier = (target: File, kind: Barrier, next: () => void): void => {
+      this.#queue.submit({ file: target, barrier: kind, done: (error) => (error === undefined ? next() : fail(error)) });
+    };
+    this.#queue.submit({
+      file,
+      write: { buffer: this.#headerOf(segment), offset: 0, length: SEGMENT_HEADER_LENGTH, position: 0 },
+      allocateTo: this.#options.maxSegmentBytes,
+      barrier: "none",
+      done: (error) => {
+        if (error !== undefined) {
+          this.#busy = false;
+          file.close();
+          this.#reject();
+          return;
+        }
+        barrier(file, "data", () =>
+          barrier(this.#directory, "full", () => {
+            this.#busy = false;
+            segment.file = file;
+            this.segments.push(segment);
+            this.pump();
+          }),
+        );
+      },
+    });
+  }
+
+  /** Gives up all that is not written. None of it was acknowledged; the offsets are minted again. */
+  #reject(): void {
+    const from = this.#visibleHead;
+    const last = this.segments[this.segments.length - 1];
+    this.#dropPending();
+    this.#nextSequence -= this.#nextOffset - from;
+    this.#nextOffset = from;
+    this.#fillSegment = this.#planSegment(last.id + 1);
+    this.#events.rejected(from);
+    this.#finishClosing();
+  }
+
+  #dropPending(): void {
+    this.#closeFilling();
+    for (const batch of this.#waiting) this.#pool.give(batch.buffer);
+    this.#waiting = [];
+    this.#largePending = false;
+  }
+
+  #freeze(error: Error): void {
+    if (this.#frozen !== undefined) return;
+    this.#frozen = error;
+    this.#dropPending();
+    this.#events.froze(error);
+    this.#finishClosing();
+  }
+
+  /** README ruling 12: acknowledging into a file that nobody will find again is data loss. */
+  #checkIdentity(always: boolean): boolean {
+    const nowMs = this.#clock.monotonicMs();
+    if (!always && nowMs - this.#lastIdentityCheckMs < IDENTITY_CHECK_MS) return true;
+    this.#lastIdentityCheckMs = nowMs;
+    const segment = this.segments[this.segments.length - 1];
+    const problem = this.#identityProblem(segment);
+    if (problem === undefined) return true;
+    this.#freeze(new Error(`${problem}: ${segment.path}`));
+    return false;
+  }
+
+  #identityProblem(segment: SegmentEntry): string | undefined {
+    try {
+      const open = (segment.file as File).status();
+      const named = this.#files.stat(segment.path);
+      if (named === undefined) return "the active segment file was removed";
+      if (named.device !== open.device || named.inode !== open.inode) return "the active segment file was replaced";
+      return undefined;
+    } catch (error) {
+      return `the active segment file cannot be examined (${(error as Error).message})`;
+    }
+  }
+}
