@@ -1,0 +1,448 @@
+import {
+  type AttemptCount,
+  type CursorSnapshot,
+  clampSnapshot,
+  MAX_PERSISTED_ATTEMPTS,
+  MAX_PERSISTED_RUNS,
+  type OffsetRun,
+  RESUME_HORIZON,
+} from "./cursor.ts";
+import { FREE, LEASED, LeaseTable, NO_OWNER, SETTLED } from "./lease-table.ts";
+import { GONE, Member } from "./member.ts";
+
+/** Times are in the caller's unit, which must be the one of every `now` and `delay` given later. */
+export interface GroupOptions {
+  /** How many offsets above the committed one may be handed out; at least 1. A window of offsets, not a count of leases. */
+  readonly maxInFlight: number;
+  /** How long a claim lasts unless extended; above 0. */
+  readonly visibility: number;
+  /** How long one attempt can last with all its extensions. */
+  readonly hardCap: number;
+  /** Delays before the second, third, ... delivery after a nack; the last one repeats; empty means no delay. */
+  readonly backoff: readonly number[];
+  /** Bound of separate runs settled above the committed offset; 0 = none. */
+  readonly maxAckedAheadRuns: number;
+  /** Generation of the first claim; 0 unless given. */
+  readonly firstGeneration?: number;
+}
+
+export type ExtendOutcome = "extended" | "cap" | "fenced";
+
+/** Delay for {@link Group.nack}: take it from the backoff schedule. */
+export const SERVER_BACKOFF = -1;
+
+/** No lease can be told from an older one any more; the broker must stop (`ERR_GENERATION_EXHAUSTED`, semantics.md 20.2). */
+export class GenerationExhaustedError extends Error {
+  readonly code = "ERR_GENERATION_EXHAUSTED";
+
+  constructor() {
+    super("lease generation space is exhausted");
+    this.name = "GenerationExhaustedError";
+  }
+}
+
+/**
+ * A competing group over one log: cursor, leases and delivery counts (semantics.md 3.2, 4, 5, 6, 7). A state machine
+ * without clock and I/O: the same calls give the same answers. Its memory is bounded by `maxInFlight`.
+ *
+ * Delivery: `pruneExpired` for the member, `beginScan(now)`, then `next(member, head)` until it returns -1 or the caller has
+ * enough; after each offset the fields `lastGeneration` and `lastDeliveries` describe the grant.
+ */
+export class Group {
+  /** Generation of the last grant of {@link next}: with the offset it makes the token. */
+  lastGeneration = -1;
+  /** Deliveries of the last grant, this one included. */
+  lastDeliveries = 0;
+  /** Grants with a count of 2 or more since {@link markAttemptsFlushed}. */
+  redeliveriesSinceFlush = 0;
+  /** Acks that were answered but not recorded because of `maxAckedAheadRuns` (semantics.md 4). */
+  shedAcks = 0;
+
+  readonly #options: GroupOptions;
+  readonly #table = new LeaseTable();
+  readonly #members: (Member | undefined)[] = [];
+  #committed = 0;
+  #runs = 0;
+  #nextGeneration: number;
+  /** No FREE slot lies below it. */
+  #frontier = 0;
+  /** No slot at or above it holds anything. */
+  #end = 0;
+  #now = 0;
+  #position = 0;
+  #sweeping = false;
+
+  constructor(options: GroupOptions) {
+    if (!(options.maxInFlight >= 1)) throw new RangeError("max_in_flight must be greater than zero");
+    this.#options = options;
+    this.#nextGeneration = options.firstGeneration ?? 0;
+  }
+
+  /**
+   * A group as it was checkpointed (semantics.md 9). Leases are not persisted: what was in flight is claimable at once, with
+   * its count carried on. Counts below the committed offset, at or above `head` or beyond `RESUME_HORIZON` are ignored.
+   */
+  static resume(
+    options: GroupOptions,
+    snapshot: CursorSnapshot,
+    attempts: readonly AttemptCount[],
+    head: number,
+  ): Group {
+    const group = new Group(options);
+    const { committed, runs } = clampSnapshot(snapshot, head);
+    group.#startAt(committed);
+    for (const run of runs) group.#rememberRun(run);
+    for (const { offset, deliveries } of attempts) {
+      if (offset >= group.#committed && offset < Math.min(head, committed + RESUME_HORIZON)) {
+        group.#carry(offset, deliveries);
+      }
+    }
+    return group;
+  }
+
+  /** Every offset below it is settled. */
+  get committed(): number {
+    return this.#committed;
+  }
+
+  /** Separate runs settled above the committed offset. */
+  get ackedAheadRuns(): number {
+    return this.#runs;
+  }
+
+  createMember(): Member {
+    let index = this.#members.indexOf(undefined);
+    if (index < 0) index = this.#members.length;
+    const member = new Member(index);
+    this.#members[index] = member;
+    return member;
+  }
+
+  /** The member's leases stay until they expire; nobody can settle them. Does nothing for a member already removed. */
+  removeMember(member: Member): void {
+    if (member.index === GONE) return;
+    if (member.held > 0) this.#disown(member, Number.POSITIVE_INFINITY);
+    this.#members[member.index] = undefined;
+    member.index = GONE;
+  }
+
+  /**
+   * Records below `earliest` no longer exist: the cursor moves there without runs, leases and counts below are dropped;
+   * generations go on (semantics.md 6.2). Undefined when the group is not behind.
+   */
+  truncateTo(earliest: number): { readonly skipped: number } | undefined {
+    const skipped = earliest - this.#committed;
+    if (skipped <= 0) return undefined;
+    const table = this.#table;
+    for (let offset = this.#committed; offset < this.#end; offset++) {
+      const slot = offset & table.mask;
+      if (offset < earliest || table.state[slot] === SETTLED) {
+        this.#forget(slot);
+        table.clear(slot, FREE);
+      }
+    }
+    this.#runs = 0;
+    this.#startAt(earliest);
+    return { skipped };
+  }
+
+  /**
+   * Forgets the leases of this member whose deadline has passed: they no longer count as held and the member can no longer
+   * settle them (semantics.md 5, 10.3 step 1). Costs a comparison when none can have expired.
+   */
+  pruneExpired(member: Member, now: number): void {
+    if (now < member.earliestDeadline) return;
+    if (member.held > 0) this.#disown(member, now);
+    else member.earliestDeadline = Number.POSITIVE_INFINITY;
+  }
+
+  /** Starts an ascending scan. Grants of its {@link next} calls count from `now`, which must never go back. */
+  beginScan(now: number): void {
+    this.#now = now;
+    this.#sweeping = now >= this.#table.earliest;
+    this.#position = this.#sweeping ? this.#committed : this.#frontier;
+  }
+
+  /**
+   * Claims the next deliverable offset of the scan for the member: an expired lease or one never claimed, whichever is
+   * lower, inside `[committed, min(committed + maxInFlight, head))`.
+   *
+   * @param head offset of the next record, as consumers see it
+   * @returns the offset, or -1 when the scan has reached the end of the window
+   * @throws GenerationExhaustedError
+   */
+  next(member: Member, head: number): number {
+    const table = this.#table;
+    const end = Math.min(this.#committed + this.#options.maxInFlight, head);
+    let offset = this.#position > this.#committed ? this.#position : this.#committed;
+    if (this.#sweeping) {
+      offset = this.#findExpired(offset, Math.min(this.#frontier, end));
+      if (offset < this.#frontier) {
+        if (offset >= end) return this.#pause(end);
+        return this.#claim(member, offset);
+      }
+      table.refreshEarliest();
+      this.#sweeping = false;
+    }
+    for (; offset < end; offset++) {
+      if (offset - this.#committed >= table.reach) table.reserve(this.#committed, offset - this.#committed + 1);
+      const slot = offset & table.mask;
+      if (table.state[slot] === FREE || table.deadline[slot] <= this.#now) return this.#claim(member, offset);
+      if (offset === this.#frontier) this.#frontier = offset + 1;
+    }
+    return this.#pause(offset);
+  }
+
+  /** Takes the last claim of `offset` back as if it had not happened: the attempt does not count. */
+  unclaim(offset: number): void {
+    if (offset < this.#committed || offset >= this.#end) return;
+    const table = this.#table;
+    const slot = offset & table.mask;
+    if (table.state[slot] !== LEASED) return;
+    const before = table.deliveries[slot] - 1;
+    this.#release(offset, slot);
+    table.deliveries[slot] = before;
+  }
+
+  /** Tells the stored size (key, headers, payload) of a record just granted; it counts as held until the lease ends. */
+  setBytes(offset: number, bytes: number): void {
+    if (offset < this.#committed || offset >= this.#end) return;
+    const slot = offset & this.#table.mask;
+    const owner = this.#table.owner[slot];
+    if (owner === NO_OWNER) return;
+    const member = this.#members[owner]!;
+    member.heldBytes += bytes - this.#table.bytes[slot];
+    this.#table.bytes[slot] = bytes;
+  }
+
+  /**
+   * Settles the record. Only the member the token was delivered to can, with its latest generation; a lease that expired but
+   * that nobody reclaimed still settles.
+   *
+   * @returns false when fenced
+   */
+  ack(member: Member, offset: number, generation: number): boolean {
+    const slot = this.#ownedSlot(member, offset, generation);
+    if (slot < 0) return false;
+    this.#forget(slot);
+    this.#settle(offset, slot);
+    return true;
+  }
+
+  /** Settles the record without its having been processed (semantics.md 7): the cursor treats it as an ack. */
+  term(member: Member, offset: number, generation: number): boolean {
+    return this.ack(member, offset, generation);
+  }
+
+  /**
+   * Gives the record back: claimable again `delay` from `now`, however long that is; {@link SERVER_BACKOFF} takes the delay
+   * from the schedule.
+   *
+   * @returns false when fenced
+   * @throws GenerationExhaustedError
+   */
+  nack(member: Member, offset: number, generation: number, now: number, delay: number): boolean {
+    const slot = this.#ownedSlot(member, offset, generation);
+    if (slot < 0) return false;
+    const table = this.#table;
+    table.generation[slot] = this.#takeGeneration();
+    this.#forget(slot);
+    table.setDeadline(slot, now + (delay >= 0 ? delay : this.#backoffDelay(table.deliveries[slot])));
+    return true;
+  }
+
+  /** Prolongs the attempt by `visibility` from `now`, up to the hard cap counted from its start. */
+  extend(member: Member, offset: number, generation: number, now: number): ExtendOutcome {
+    const slot = this.#ownedSlot(member, offset, generation);
+    if (slot < 0) return "fenced";
+    const cap = this.#table.attemptStart[slot] + this.#options.hardCap;
+    if (now >= cap) return "cap";
+    this.#table.deadline[slot] = Math.min(now + this.#options.visibility, cap);
+    return "extended";
+  }
+
+  /** The cursor for its checkpoint: at most {@link MAX_PERSISTED_RUNS} runs, the lowest ones. */
+  takeSnapshot(): CursorSnapshot {
+    const runs: OffsetRun[] = [];
+    const table = this.#table;
+    const wanted = Math.min(this.#runs, MAX_PERSISTED_RUNS);
+    for (let offset = this.#committed; runs.length < wanted && offset < this.#end; offset++) {
+      if (table.state[offset & table.mask] !== SETTLED) continue;
+      const start = offset;
+      while (offset < this.#end && table.state[offset & table.mask] === SETTLED) offset++;
+      runs.push({ start, end: offset });
+    }
+    return { committed: this.#committed, runs };
+  }
+
+  /** Delivery counts for their checkpoint: leased and carried, ascending, the lowest {@link MAX_PERSISTED_ATTEMPTS}. */
+  attemptsSnapshot(): AttemptCount[] {
+    const pairs: AttemptCount[] = [];
+    const table = this.#table;
+    for (let offset = this.#committed; offset < this.#end && pairs.length < MAX_PERSISTED_ATTEMPTS; offset++) {
+      const deliveries = table.deliveries[offset & table.mask];
+      if (deliveries > 0) pairs.push({ offset, deliveries });
+    }
+    return pairs;
+  }
+
+  /** The counts were written; {@link redeliveriesSinceFlush} starts again. */
+  markAttemptsFlushed(): void {
+    this.redeliveriesSinceFlush = 0;
+  }
+
+  #startAt(committed: number): void {
+    this.#committed = committed;
+    this.#frontier = committed;
+    this.#end = Math.max(this.#end, committed);
+  }
+
+  #pause(position: number): number {
+    this.#position = position;
+    return -1;
+  }
+
+  /** First expired lease in [from, to), else the end of that. Bounds of blocks it leaves behind become exact. */
+  #findExpired(from: number, to: number): number {
+    const table = this.#table;
+    let offset = from;
+    while (offset < to) {
+      const first = offset & table.mask;
+      const blockEnd = Math.min(offset + table.restOfBlock(first), to);
+      if (table.blockEarliest(first) <= this.#now) {
+        for (; offset < blockEnd; offset++) {
+          if (table.deadline[offset & table.mask] <= this.#now) return offset;
+        }
+        table.refreshBlock(first);
+      }
+      offset = blockEnd;
+    }
+    return offset;
+  }
+
+  #claim(member: Member, offset: number): number {
+    const table = this.#table;
+    const slot = offset & table.mask;
+    const generation = this.#takeGeneration();
+    if (table.owner[slot] !== NO_OWNER) this.#forget(slot);
+    const deliveries = Math.min(table.deliveries[slot] + 1, 0xffff_ffff);
+    const deadline = this.#now + Math.min(this.#options.visibility, this.#options.hardCap);
+    table.state[slot] = LEASED;
+    table.owner[slot] = member.index;
+    table.generation[slot] = generation;
+    table.attemptStart[slot] = this.#now;
+    table.deliveries[slot] = deliveries;
+    table.setDeadline(slot, deadline);
+    if (deliveries >= 2) this.redeliveriesSinceFlush++;
+    member.held++;
+    if (deadline < member.earliestDeadline) member.earliestDeadline = deadline;
+    if (offset === this.#frontier) this.#frontier = offset + 1;
+    if (offset >= this.#end) this.#end = offset + 1;
+    this.#position = offset + 1;
+    this.lastGeneration = generation;
+    this.lastDeliveries = deliveries;
+    return offset;
+  }
+
+  #takeGeneration(): number {
+    if (this.#nextGeneration >= Number.MAX_SAFE_INTEGER) throw new GenerationExhaustedError();
+    return this.#nextGeneration++;
+  }
+
+  /** The slot of a lease that the token is good for, or -1. */
+  #ownedSlot(member: Member, offset: number, generation: number): number {
+    if (!(offset >= this.#committed && offset < this.#end)) return -1;
+    const slot = offset & this.#table.mask;
+    return this.#table.owner[slot] === member.index && this.#table.generation[slot] === generation ? slot : -1;
+  }
+
+  /** The lease no longer counts as held by its owner, if it has one. */
+  #forget(slot: number): void {
+    const table = this.#table;
+    const owner = table.owner[slot];
+    if (owner === NO_OWNER) return;
+    const member = this.#members[owner]!;
+    member.held--;
+    member.heldBytes -= table.bytes[slot];
+    table.owner[slot] = NO_OWNER;
+    table.bytes[slot] = 0;
+  }
+
+  /** Forgets the member's leases with a deadline at or before `now` and makes its bound exact. */
+  #disown(member: Member, now: number): void {
+    const table = this.#table;
+    let earliest = Number.POSITIVE_INFINITY;
+    for (let offset = this.#committed; offset < this.#end; offset++) {
+      const slot = offset & table.mask;
+      if (table.owner[slot] !== member.index) continue;
+      if (table.deadline[slot] <= now) this.#forget(slot);
+      else if (table.deadline[slot] < earliest) earliest = table.deadline[slot];
+    }
+    member.earliestDeadline = earliest;
+  }
+
+  #release(offset: number, slot: number): void {
+    this.#forget(slot);
+    this.#table.clear(slot, FREE);
+    if (offset < this.#frontier) this.#frontier = offset;
+  }
+
+  #settle(offset: number, slot: number): void {
+    const table = this.#table;
+    if (offset === this.#committed) {
+      table.clear(slot, FREE);
+      this.#advance(offset + 1);
+      return;
+    }
+    const joinsLeft = table.state[(offset - 1) & table.mask] === SETTLED;
+    const joinsRight = table.state[(offset + 1) & table.mask] === SETTLED;
+    if (!joinsLeft && !joinsRight) {
+      const cap = this.#options.maxAckedAheadRuns;
+      if (cap > 0 && this.#runs >= cap) {
+        this.shedAcks++;
+        this.#release(offset, slot);
+        return;
+      }
+      this.#runs++;
+    } else if (joinsLeft && joinsRight) {
+      this.#runs--;
+    }
+    table.clear(slot, SETTLED);
+  }
+
+  /** Moves the committed offset up to `committed` and over the run that begins there, if one does. */
+  #advance(committed: number): void {
+    const table = this.#table;
+    let at = committed;
+    while (at < this.#end && table.state[at & table.mask] === SETTLED) {
+      table.state[at & table.mask] = FREE;
+      at++;
+    }
+    if (at > committed) this.#runs--;
+    this.#committed = at;
+    if (this.#frontier < at) this.#frontier = at;
+  }
+
+  #backoffDelay(attempt: number): number {
+    const schedule = this.#options.backoff;
+    if (schedule.length === 0) return 0;
+    return schedule[Math.min(Math.max(attempt - 1, 0), schedule.length - 1)];
+  }
+
+  #rememberRun(run: OffsetRun): void {
+    this.#table.reserve(this.#committed, run.end - this.#committed + 1);
+    if (run.end > this.#end) this.#end = run.end;
+    for (let offset = run.start; offset < run.end; offset++) {
+      const slot = offset & this.#table.mask;
+      if (this.#table.state[slot] !== SETTLED) this.#settle(offset, slot);
+    }
+  }
+
+  #carry(offset: number, deliveries: number): void {
+    this.#table.reserve(this.#committed, offset - this.#committed + 1);
+    const slot = offset & this.#table.mask;
+    if (this.#table.state[slot] !== FREE) return;
+    this.#table.deliveries[slot] = Math.min(Math.max(deliveries, this.#table.deliveries[slot]), 0xffff_ffff);
+    if (offset >= this.#end) this.#end = offset + 1;
+  }
+}
