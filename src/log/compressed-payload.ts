@@ -1,0 +1,91 @@
+import type { Codec } from "../runtime/codec.ts";
+import { viewOf } from "./u64.ts";
+
+/**
+ * A stored payload under the COMPRESSED flag (storage.md 4):
+ *
+ * [ codec id u8 ][ dictionary id u32 ][ uncompressed length u32 ][ stream ]
+ */
+
+export const COMPRESSION_DESCRIPTOR_LENGTH = 9;
+/** Largest uncompressed length that is decoded. */
+export const MAX_DECOMPRESSED_BYTES = 8 * 1024 * 1024;
+
+export const CompressionCodec = { None: 0, Lz4: 1, Zstd: 2 } as const;
+
+export interface CompressionDescriptor {
+  readonly codecId: number;
+  readonly dictionaryId: number;
+  readonly uncompressedLengthBytes: number;
+}
+
+export type CompressionFailure =
+  | "missing-dict"
+  | "unknown-codec"
+  | "decompressed-too-large"
+  | "truncated-descriptor"
+  | "corrupt-stream"
+  | "bad-raw-length";
+
+/**
+ * Why a compressed payload cannot be decoded. `value` is the dictionary id, codec id or claimed length of the first
+ * three failures. `poison` failures mean that the frame is fine and an input is missing.
+ */
+export class CompressionError extends Error {
+  override readonly name = "CompressionError";
+  readonly failure: CompressionFailure;
+  readonly value: number | undefined;
+
+  constructor(failure: CompressionFailure, value?: number) {
+    super(value === undefined ? failure : `${failure}:${value}`);
+    this.failure = failure;
+    this.value = value;
+  }
+
+  get poison(): boolean {
+    return this.failure === "missing-dict" || this.failure === "unknown-codec";
+  }
+
+  /** The loss reason this failure is reported under. */
+  get reason(): "UnresolvedDictId" | "CorruptRecordBody" {
+    return this.failure === "missing-dict" ? "UnresolvedDictId" : "CorruptRecordBody";
+  }
+}
+
+/** The descriptor at the start of a stored payload, or undefined when there are fewer than 9 bytes. */
+export function readCompressionDescriptor(stored: Uint8Array): CompressionDescriptor | undefined {
+  if (stored.length < COMPRESSION_DESCRIPTOR_LENGTH) return undefined;
+  const view = viewOf(stored);
+  return {
+    codecId: stored[0],
+    dictionaryId: view.getUint32(1, true),
+    uncompressedLengthBytes: view.getUint32(5, true),
+  };
+}
+
+/**
+ * The original payload of a compressed one; at most `capBytes` long, checked before anything is allocated. Throws
+ * CompressionError. Codec 0 gives a view of `stored`.
+ */
+export function decompressPayload(stored: Uint8Array, codec: Codec, capBytes = MAX_DECOMPRESSED_BYTES): Uint8Array {
+  const descriptor = readCompressionDescriptor(stored);
+  if (descriptor === undefined) throw new CompressionError("truncated-descriptor");
+  const { codecId, dictionaryId, uncompressedLengthBytes } = descriptor;
+  if (codecId > CompressionCodec.Zstd) throw new CompressionError("unknown-codec", codecId);
+  if (dictionaryId !== 0) throw new CompressionError("missing-dict", dictionaryId);
+  if (codecId === CompressionCodec.Zstd) throw new CompressionError("unknown-codec", codecId);
+  if (uncompressedLengthBytes > capBytes) {
+    throw new CompressionError("decompressed-too-large", uncompressedLengthBytes);
+  }
+
+  const stream = stored.subarray(COMPRESSION_DESCRIPTOR_LENGTH);
+  if (codecId === CompressionCodec.None) {
+    if (stream.length !== uncompressedLengthBytes) throw new CompressionError("bad-raw-length");
+    return stream;
+  }
+  const target = new Uint8Array(uncompressedLengthBytes);
+  if (!codec.lz4Decompress(stream, 0, stream.length, target, 0, uncompressedLengthBytes)) {
+    throw new CompressionError("corrupt-stream");
+  }
+  return target;
+}
