@@ -1,0 +1,93 @@
+import type { Barrier, File, FileStatus } from "./file-system.ts";
+import { FileSystemError } from "./file-system.ts";
+import type { Device, Operation } from "./memory-device.ts";
+import { DirectoryNode, type FileNode, type MemoryNode } from "./memory-nodes.ts";
+
+/** An open file or directory of a file system in memory. */
+export class MemoryFile implements File {
+  readonly path: string;
+  readonly node: MemoryNode;
+  /** Jobs of queues that refer to this file and are not done. */
+  jobs = 0;
+  readonly #device: Device;
+  readonly #writable: boolean;
+  #open = true;
+
+  constructor(device: Device, path: string, node: MemoryNode, writable: boolean) {
+    this.#device = device;
+    this.path = path;
+    this.node = node;
+    this.#writable = writable;
+  }
+
+  read(buffer: Uint8Array, offset: number, length: number, position: number): number {
+    const { pages } = this.#file("read");
+    this.#device.before("read", this.path);
+    const there = Math.max(0, Math.min(length, pages.length - position));
+    return pages.read(buffer, offset, this.#device.returns(this.path, there), position);
+  }
+
+  write(buffer: Uint8Array, offset: number, length: number, position: number): void {
+    const node = this.#file("write");
+    this.#device.before("write", this.path);
+    const taken = this.#device.takes(node, length, position);
+    node.write(buffer, offset, taken, position);
+    this.#device.after("write", this.path);
+    if (taken < length) throw new FileSystemError("ENOSPC", "write", this.path);
+  }
+
+  status(): FileStatus {
+    this.#check("stat");
+    return toStatus(this.node);
+  }
+
+  truncate(length: number): void {
+    const node = this.#file("truncate");
+    this.#device.before("truncate", this.path);
+    node.resize(length);
+    this.#device.after("truncate", this.path);
+  }
+
+  allocate(length: number): void {
+    const node = this.#file("allocate");
+    this.#device.before("allocate", this.path);
+    if (length > node.pages.length) node.resize(length);
+    this.#device.after("allocate", this.path);
+  }
+
+  sync(barrier: Barrier): void {
+    if (barrier !== "none") this.beginBarrier(barrier)();
+  }
+
+  requireOpen(): void {
+    this.#check("use");
+  }
+
+  /** The first half of a barrier; the result is the second one and throws when the barrier fails. */
+  beginBarrier(barrier: Barrier): () => void {
+    this.#check("sync");
+    return this.#device.beginBarrier(this.node, this.path, barrier);
+  }
+
+  close(): void {
+    if (this.jobs > 0) throw new Error(`${this.path} closed with ${this.jobs} job(s) queued`);
+    this.#open = false;
+  }
+
+  #check(operation: Operation | "use"): void {
+    if (!this.#open) throw new FileSystemError("EBADF", operation, this.path, "the file is closed");
+  }
+
+  #file(operation: Operation): FileNode {
+    this.#check(operation);
+    if (this.node instanceof DirectoryNode) throw new FileSystemError("EISDIR", operation, this.path);
+    if (operation !== "read" && !this.#writable) throw new FileSystemError("EBADF", operation, this.path);
+    return this.node;
+  }
+}
+
+/** What stat reports of an inode. */
+export function toStatus(node: MemoryNode): FileStatus {
+  const size = node instanceof DirectoryNode ? 0 : node.pages.length;
+  return { kind: node.kind, size, device: 1, inode: node.number, links: node.links };
+}

@@ -1,0 +1,60 @@
+import { Pages } from "./memory-pages.ts";
+import type { DirectoryJournal } from "./simulated-entries.ts";
+import type { FileJournal } from "./simulated-journal.ts";
+
+/** A file's inode: its bytes as every reader sees them, and on a simulated disk what a power cut may undo. */
+export class FileNode {
+  readonly kind = "file";
+  readonly number: number;
+  links = 0;
+  readonly pages: Pages;
+  readonly journal: FileJournal | undefined;
+
+  constructor(number: number, pages: Pages = new Pages(), journal?: FileJournal) {
+    this.number = number;
+    this.pages = pages;
+    this.journal = journal;
+  }
+
+  write(bytes: Uint8Array, offset: number, length: number, position: number): void {
+    this.pages.write(bytes, offset, length, position);
+    this.journal?.wrote(bytes, offset, length, position);
+  }
+
+  resize(length: number): void {
+    this.journal?.resized(this.pages.length, length);
+    this.pages.resize(length);
+  }
+}
+
+/** A directory's inode. */
+export class DirectoryNode {
+  readonly kind = "directory";
+  readonly number: number;
+  links = 1;
+  readonly entries = new Map<string, MemoryNode>();
+  readonly journal: DirectoryJournal | undefined;
+
+  constructor(number: number, journal?: DirectoryJournal) {
+    this.number = number;
+    this.journal = journal;
+  }
+}
+
+export type MemoryNode = FileNode | DirectoryNode;
+
+/** One name of one directory now meaning `node`, or nothing. */
+export interface EntryChange {
+  readonly directory: DirectoryNode;
+  readonly name: string;
+  readonly node: MemoryNode | undefined;
+}
+
+/** Makes changes that are one step: on a disk that journals, all of them survive a power cut or none. */
+export function changeEntries(changes: readonly EntryChange[]): void {
+  for (const { directory, name, node } of changes) {
+    if (node === undefined) directory.entries.delete(name);
+    else directory.entries.set(name, node);
+  }
+  for (const directory of new Set(changes.map((change) => change.directory))) directory.journal?.changed(changes);
+}

@@ -1,0 +1,137 @@
+import type { Barrier } from "./file-system.ts";
+import { Pages } from "./memory-pages.ts";
+import type { SeededRandom } from "./random-seeded.ts";
+
+/** The unit that a disk writes whole or not at all. */
+export const SECTOR_BYTES = 512;
+
+/**
+ * What a power cut does to changes that no barrier covers:
+ * - `lost`: none survives, `kept`: all survive;
+ * - `prefix`: they survive up to a point, the change there possibly torn;
+ * - `scattered`: each change, and each sector of it, survives or not, whatever came before.
+ */
+export type CutStyle = "lost" | "kept" | "prefix" | "scattered";
+
+type Change =
+  | { readonly kind: "write"; readonly position: number; readonly bytes: Uint8Array }
+  | { readonly kind: "resize"; readonly from: number; readonly to: number };
+
+/**
+ * One file's changes that a power cut may undo (storage.md 22). fdatasync makes written bytes and growth durable but
+ * not a shrink; fsync makes all of it durable.
+ */
+export class FileJournal {
+  /** What surely survives, a shrink that only fdatasync covered not done. */
+  #durable = new Pages();
+  /** The same with such a shrink done; which of the two survives is open until fsync. */
+  #shrunk: Pages | undefined;
+  #changes: Change[] = [];
+
+  static of(durable: Pages): FileJournal {
+    const journal = new FileJournal();
+    journal.#durable = durable.clone();
+    return journal;
+  }
+
+  /** Number of changes so far; a barrier covers those made before it began. */
+  get mark(): number {
+    return this.#changes.length;
+  }
+
+  wrote(bytes: Uint8Array, offset: number, length: number, position: number): void {
+    if (length > 0) this.#changes.push({ kind: "write", position, bytes: bytes.slice(offset, offset + length) });
+  }
+
+  resized(from: number, to: number): void {
+    if (from !== to) this.#changes.push({ kind: "resize", from, to });
+  }
+
+  /** A barrier over the first `mark` changes succeeded. */
+  persist(mark: number, barrier: Barrier): void {
+    if (barrier === "none") return;
+    const changes = this.#changes.splice(0, mark);
+    const shrinks = changes.some((change) => change.kind === "resize" && change.to < change.from);
+    if (this.#shrunk === undefined && shrinks) this.#shrunk = this.#durable.clone();
+    for (const change of changes) {
+      apply(this.#durable, change, true);
+      if (this.#shrunk !== undefined) apply(this.#shrunk, change, false);
+    }
+    if (barrier === "full" && this.#shrunk !== undefined) {
+      this.#durable = this.#shrunk;
+      this.#shrunk = undefined;
+    }
+  }
+
+  /**
+   * A barrier over the first `mark` changes failed. As on Linux the pages count as clean afterwards: each change either
+   * reached the disk or never will, and no later barrier brings it back.
+   */
+  fail(mark: number, random: SeededRandom): void {
+    const reached = this.#changes.splice(0, mark).filter(() => random.chance(0.5));
+    const later = this.#changes;
+    this.#changes = reached;
+    this.persist(reached.length, "data");
+    this.#changes = later;
+  }
+
+  /** The bytes as a power cut now may leave them. */
+  afterPowerCut(style: CutStyle, random: SeededRandom): Pages {
+    const shrunk = this.#shrunk !== undefined && (style === "kept" || (style !== "lost" && random.chance(0.5)));
+    const result = (shrunk ? this.#shrunk! : this.#durable).clone();
+    const whole = style === "prefix" ? random.below(this.#changes.length + 1) : this.#changes.length;
+    if (style === "lost") return result;
+    for (const [index, change] of this.#changes.entries()) {
+      if (style === "kept" || (style === "prefix" && index < whole)) apply(result, change, false);
+      else if (style === "prefix" && index === whole) applyPart(result, change, random);
+      else if (style === "scattered") scatter(result, change, random);
+    }
+    return result;
+  }
+
+  /** Damages the medium itself: neither a barrier nor a power cut undoes it. */
+  flipBit(position: number, bit: number): void {
+    for (const pages of [this.#durable, this.#shrunk]) {
+      if (pages !== undefined) flip(pages, position, bit);
+    }
+  }
+}
+
+/** Flips one bit of one byte; beyond the end nothing happens. */
+export function flip(pages: Pages, position: number, bit: number): void {
+  const byte = new Uint8Array(1);
+  if (pages.read(byte, 0, 1, position) === 0) return;
+  byte[0] ^= 1 << bit;
+  pages.write(byte, 0, 1, position);
+}
+
+function apply(pages: Pages, change: Change, growOnly: boolean): void {
+  if (change.kind === "write") pages.write(change.bytes, 0, change.bytes.length, change.position);
+  else if (!growOnly || change.to > pages.length) pages.resize(change.to);
+}
+
+function applyPart(pages: Pages, change: Change, random: SeededRandom): void {
+  if (change.kind === "resize") return;
+  const end = change.position + change.bytes.length;
+  const firstSector = Math.floor(change.position / SECTOR_BYTES);
+  const sectors = Math.ceil(end / SECTOR_BYTES) - firstSector;
+  const tearAt = (firstSector + random.below(sectors + 1)) * SECTOR_BYTES;
+  const length = Math.max(0, Math.min(change.bytes.length, tearAt - change.position));
+  pages.write(change.bytes, 0, length, change.position);
+}
+
+function scatter(pages: Pages, change: Change, random: SeededRandom): void {
+  if (change.kind === "resize") {
+    if (random.chance(0.5)) apply(pages, change, false);
+    return;
+  }
+  const end = change.position + change.bytes.length;
+  // The new length can reach the disk without the bytes: they read as zeros then.
+  if (end > pages.length && random.chance(0.5)) pages.resize(end);
+  const survival = random.next();
+  for (let at = change.position; at < end; ) {
+    const sectorEnd = Math.min(end, (Math.floor(at / SECTOR_BYTES) + 1) * SECTOR_BYTES);
+    if (random.chance(survival)) pages.write(change.bytes, at - change.position, sectorEnd - at, at);
+    at = sectorEnd;
+  }
+}
