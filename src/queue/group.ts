@@ -7,39 +7,9 @@ import {
   type OffsetRun,
   RESUME_HORIZON,
 } from "./cursor.ts";
+import { type ExtendOutcome, GenerationExhaustedError, type GroupOptions } from "./group-options.ts";
 import { FREE, LEASED, LeaseTable, NO_OWNER, SETTLED } from "./lease-table.ts";
 import { GONE, Member } from "./member.ts";
-
-/** Times are in the caller's unit, which must be the one of every `now` and `delay` given later. */
-export interface GroupOptions {
-  /** How many offsets above the committed one may be handed out; at least 1. A window of offsets, not a count of leases. */
-  readonly maxInFlight: number;
-  /** How long a claim lasts unless extended; above 0. */
-  readonly visibility: number;
-  /** How long one attempt can last with all its extensions. */
-  readonly hardCap: number;
-  /** Delays before the second, third, ... delivery after a nack; the last one repeats; empty means no delay. */
-  readonly backoff: readonly number[];
-  /** Bound of separate runs settled above the committed offset; 0 = none. */
-  readonly maxAckedAheadRuns: number;
-  /** Generation of the first claim; 0 unless given. */
-  readonly firstGeneration?: number;
-}
-
-export type ExtendOutcome = "extended" | "cap" | "fenced";
-
-/** Delay for {@link Group.nack}: take it from the backoff schedule. */
-export const SERVER_BACKOFF = -1;
-
-/** No lease can be told from an older one any more; the broker must stop (`ERR_GENERATION_EXHAUSTED`, semantics.md 20.2). */
-export class GenerationExhaustedError extends Error {
-  readonly code = "ERR_GENERATION_EXHAUSTED";
-
-  constructor() {
-    super("lease generation space is exhausted");
-    this.name = "GenerationExhaustedError";
-  }
-}
 
 /**
  * A competing group over one log: cursor, leases and delivery counts (semantics.md 3.2, 4, 5, 6, 7). A state machine
@@ -174,7 +144,7 @@ export class Group {
   next(member: Member, head: number): number {
     const table = this.#table;
     const end = Math.min(this.#committed + this.#options.maxInFlight, head);
-    let offset = this.#position > this.#committed ? this.#position : this.#committed;
+    let offset = Math.max(this.#position, this.#committed);
     if (this.#sweeping) {
       offset = this.#findExpired(offset, Math.min(this.#frontier, end));
       if (offset < this.#frontier) {
@@ -235,7 +205,7 @@ export class Group {
   }
 
   /**
-   * Gives the record back: claimable again `delay` from `now`, however long that is; {@link SERVER_BACKOFF} takes the delay
+   * Gives the record back: claimable again `delay` from `now`, however long that is; `SERVER_BACKOFF` takes the delay
    * from the schedule.
    *
    * @returns false when fenced

@@ -108,7 +108,8 @@ export class LeaseTable {
   /** Recomputes the bound of all deadlines from the bounds of the blocks. */
   refreshEarliest(): void {
     let earliest = Number.POSITIVE_INFINITY;
-    for (const bound of this.#blockEarliest) if (bound < earliest) earliest = bound;
+    const bounds = this.#blockEarliest;
+    for (let block = 0; block < bounds.length; block++) if (bounds[block] < earliest) earliest = bounds[block];
     this.earliest = earliest;
   }
 
