@@ -40,7 +40,8 @@ export class FileJournal {
   }
 
   wrote(bytes: Uint8Array, offset: number, length: number, position: number): void {
-    if (length > 0) this.#changes.push({ kind: "write", position, bytes: bytes.slice(offset, offset + length) });
+    if (length === 0) return;
+    this.#changes.push({ kind: "write", position, bytes: new Uint8Array(bytes.subarray(offset, offset + length)) });
   }
 
   resized(from: number, to: number): void {
