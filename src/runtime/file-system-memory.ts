@@ -117,6 +117,11 @@ export class MemoryFileSystem implements FileSystem {
     return new Uint8Array(length);
   }
 
+  /** The inode that a path leads to. */
+  protected nodeAt(path: string): MemoryNode | undefined {
+    return this.#find(path, "stat");
+  }
+
   #open(path: string, mode: OpenMode, operation: Operation): MemoryFile {
     this.#device.before("open", path);
     const { directory, name } = this.#place(path, operation);

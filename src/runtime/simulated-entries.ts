@@ -9,10 +9,10 @@ export class DirectoryJournal {
   #durable = new Map<string, MemoryNode>();
   #steps: Step[] = [];
 
-  static of(entries: ReadonlyMap<string, MemoryNode>): DirectoryJournal {
-    const journal = new DirectoryJournal();
-    journal.#durable = new Map(entries);
-    return journal;
+  /** Makes these the durable entries, with nothing pending. */
+  settle(entries: ReadonlyMap<string, MemoryNode>): void {
+    this.#durable = new Map(entries);
+    this.#steps = [];
   }
 
   /** Number of changes so far; a barrier covers those made before it began. */

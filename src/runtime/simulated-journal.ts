@@ -9,7 +9,7 @@ export const SECTOR_BYTES = 512;
  * What a power cut does to changes that no barrier covers:
  * - `lost`: none survives, `kept`: all survive;
  * - `prefix`: they survive up to a point, the change there possibly torn;
- * - `scattered`: each change, and each sector of it, survives or not, whatever came before.
+ * - `scattered`: each sector holds what the cache had at some moment, whatever became of the others.
  */
 export type CutStyle = "lost" | "kept" | "prefix" | "scattered";
 
@@ -80,12 +80,13 @@ export class FileJournal {
   afterPowerCut(style: CutStyle, random: SeededRandom): Pages {
     const shrunk = this.#shrunk !== undefined && (style === "kept" || (style !== "lost" && random.chance(0.5)));
     const result = (shrunk ? this.#shrunk! : this.#durable).clone();
-    const whole = style === "prefix" ? random.below(this.#changes.length + 1) : this.#changes.length;
     if (style === "lost") return result;
+    const whole = style === "prefix" ? random.below(this.#changes.length + 1) : this.#changes.length;
+    const sectors = new SectorFates(this.#changes.length, random);
     for (const [index, change] of this.#changes.entries()) {
       if (style === "kept" || (style === "prefix" && index < whole)) apply(result, change, false);
       else if (style === "prefix" && index === whole) applyPart(result, change, random);
-      else if (style === "scattered") scatter(result, change, random);
+      else if (style === "scattered") scatter(result, index, change, sectors, random);
     }
     return result;
   }
@@ -121,7 +122,7 @@ function applyPart(pages: Pages, change: Change, random: SeededRandom): void {
   pages.write(change.bytes, 0, length, change.position);
 }
 
-function scatter(pages: Pages, change: Change, random: SeededRandom): void {
+function scatter(pages: Pages, index: number, change: Change, sectors: SectorFates, random: SeededRandom): void {
   if (change.kind === "resize") {
     if (random.chance(0.5)) apply(pages, change, false);
     return;
@@ -129,10 +130,33 @@ function scatter(pages: Pages, change: Change, random: SeededRandom): void {
   const end = change.position + change.bytes.length;
   // The new length can reach the disk without the bytes: they read as zeros then.
   if (end > pages.length && random.chance(0.5)) pages.resize(end);
-  const survival = random.next();
   for (let at = change.position; at < end; ) {
-    const sectorEnd = Math.min(end, (Math.floor(at / SECTOR_BYTES) + 1) * SECTOR_BYTES);
-    if (random.chance(survival)) pages.write(change.bytes, at - change.position, sectorEnd - at, at);
+    const sector = Math.floor(at / SECTOR_BYTES);
+    const sectorEnd = Math.min(end, (sector + 1) * SECTOR_BYTES);
+    if (sectors.has(sector, index)) pages.write(change.bytes, at - change.position, sectorEnd - at, at);
     at = sectorEnd;
+  }
+}
+
+/** How far each sector got: a sector on the disk is the cached one of some moment, so it has a prefix of its changes. */
+class SectorFates {
+  readonly #changes: number;
+  readonly #random: SeededRandom;
+  readonly #survival: number;
+  readonly #reached = new Map<number, number>();
+
+  constructor(changes: number, random: SeededRandom) {
+    this.#changes = changes;
+    this.#random = random;
+    this.#survival = random.next();
+  }
+
+  has(sector: number, change: number): boolean {
+    let reached = this.#reached.get(sector);
+    if (reached === undefined) {
+      reached = this.#random.chance(this.#survival) ? this.#changes : this.#random.below(this.#changes + 1);
+      this.#reached.set(sector, reached);
+    }
+    return change < reached;
   }
 }
