@@ -16,6 +16,7 @@ export type WireErrorKind =
   | "unknown-tag"
   | "unknown-kind"
   | "out-of-range"
+  | "bad-text"
   | "bad-record";
 
 /** A malformed frame or body, or a message that has no encoding. */
