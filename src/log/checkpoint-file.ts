@@ -1,6 +1,7 @@
 import type { Codec } from "../runtime/codec.ts";
 import { type File, type FileSystem, FileSystemError, type IoQueue } from "../runtime/file-system.ts";
 import { type CheckpointState, encodeSlot, readSlots, slotLength } from "./checkpoint-slots.ts";
+import { isDiskFull } from "./disk-full.ts";
 
 export interface CheckpointOptions {
   readonly files: FileSystem;
@@ -181,9 +182,4 @@ export class CheckpointFile {
     this.#file?.close();
     this.#file = undefined;
   }
-}
-
-/** Out of space, or out of what the user may take of it. */
-export function isDiskFull(error: FileSystemError): boolean {
-  return error.code === "ENOSPC" || error.code === "EDQUOT";
 }

@@ -1,0 +1,89 @@
+import type { File, FileSystem } from "../runtime/file-system.ts";
+import { parseQuarantineName, QUARANTINE_DIRECTORY, quarantineName } from "./names.ts";
+
+/** Copies of corrupt spans, kept for whoever wants to look at them (storage.md 13). */
+
+export const DEFAULT_QUARANTINE_BYTES = 256 * 1024 * 1024;
+const COPY_BYTES = 256 * 1024;
+
+interface Blob {
+  readonly path: string;
+  readonly size: number;
+}
+
+/**
+ * Copies segment bytes [start, end) to `quarantine/`, oldest blobs (by name) making room within `budgetBytes` (0 =
+ * unlimited). Returns whether the copy is there afterwards; a span above the whole budget is not copied. Throws
+ * FileSystemError; recovery goes on without the copy.
+ */
+export function quarantineSpan(
+  files: FileSystem,
+  root: string,
+  segment: File,
+  span: { readonly segmentId: number; readonly label: string; readonly start: number; readonly end: number },
+  budgetBytes = DEFAULT_QUARANTINE_BYTES,
+): boolean {
+  const length = span.end - span.start;
+  if (budgetBytes > 0 && length > budgetBytes) return false;
+  const directory = `${root}/${QUARANTINE_DIRECTORY}`;
+  if (files.stat(directory) === undefined) {
+    files.makeDirectory(directory);
+    files.syncDirectory(root);
+  }
+  const path = `${directory}/${quarantineName(span.segmentId, span.label, span.start, span.end)}`;
+  const present = files.stat(path);
+  if (present?.size === length) return true;
+  // Shorter than its name says: a copy that was cut by a crash.
+  if (present !== undefined) files.remove(path);
+  if (budgetBytes > 0) makeRoom(files, directory, budgetBytes - length);
+  copySpan(files, segment, path, span.start, span.end);
+  files.syncDirectory(directory);
+  return true;
+}
+
+/** Bytes of all blobs in `quarantine/`; 0 when there is none. Throws FileSystemError. */
+export function quarantineHeldBytes(files: FileSystem, root: string): number {
+  const directory = `${root}/${QUARANTINE_DIRECTORY}`;
+  if (files.stat(directory) === undefined) return 0;
+  return listBlobs(files, directory).reduce((sum, blob) => sum + blob.size, 0);
+}
+
+function makeRoom(files: FileSystem, directory: string, targetBytes: number): void {
+  const blobs = listBlobs(files, directory);
+  let held = blobs.reduce((sum, blob) => sum + blob.size, 0);
+  for (const blob of blobs) {
+    if (held <= targetBytes) return;
+    files.remove(blob.path);
+    held -= blob.size;
+  }
+}
+
+function listBlobs(files: FileSystem, directory: string): Blob[] {
+  const blobs: Blob[] = [];
+  for (const { name, kind } of files.list(directory)) {
+    if (kind !== "file" || parseQuarantineName(name) === undefined) continue;
+    const path = `${directory}/${name}`;
+    blobs.push({ path, size: files.stat(path)?.size ?? 0 });
+  }
+  return blobs;
+}
+
+function copySpan(files: FileSystem, segment: File, path: string, start: number, end: number): void {
+  const blob = files.open(path, "create-new");
+  try {
+    const buffer = new Uint8Array(Math.min(COPY_BYTES, end - start));
+    let position = start;
+    while (position < end) {
+      const read = segment.read(buffer, 0, Math.min(buffer.length, end - position), position);
+      if (read === 0) break;
+      blob.write(buffer, 0, read, position - start);
+      position += read;
+    }
+    blob.sync("full");
+  } catch (error) {
+    blob.close();
+    files.remove(path);
+    throw error;
+  }
+  blob.close();
+}

@@ -1,0 +1,184 @@
+import type { Codec } from "../runtime/codec.ts";
+import type { File, FileSystem } from "../runtime/file-system.ts";
+import { FrameScanner } from "./frame-scanner.ts";
+import { COLD_MANIFEST_FILE, parseSegmentName } from "./names.ts";
+import {
+  decodeSegmentHeader,
+  SEGMENT_FOOTER_LENGTH,
+  SEGMENT_HEADER_LENGTH,
+  SegmentError,
+  SegmentFlag,
+  type SegmentHeader,
+  segmentHeaderCrcHolds,
+} from "./segment.ts";
+import { lastNonZero, plausibleFooter, SegmentWalk } from "./segment-walk.ts";
+import { StorageError } from "./storage-error.ts";
+
+/** A segment whose place in the log and whose end are known. */
+export interface SegmentInfo {
+  readonly id: number;
+  readonly path: string;
+  readonly baseOffset: number;
+  readonly baseSequence: number;
+  readonly recordCount: number;
+  /** File position after the last intact record. */
+  readonly endPosition: number;
+  readonly sealed: boolean;
+}
+
+/** A segment whose header is known and whose body was not looked at. */
+export interface SegmentFile {
+  readonly id: number;
+  readonly path: string;
+  /** Length of the file, bytes. */
+  readonly size: number;
+  readonly header: SegmentHeader;
+}
+
+/** The segments of one log root, proved to follow each other. */
+export interface SegmentChain {
+  /** All but the last, ascending; each sealed. */
+  readonly sealed: readonly SegmentInfo[];
+  /** The files of `sealed`, in the same order. */
+  readonly sealedFiles: readonly SegmentFile[];
+  readonly last: SegmentFile | undefined;
+  /** A file whose creation was cut before its header was there: it never held a record (storage.md 18.1 step 4). */
+  readonly unborn: { readonly id: number; readonly path: string } | undefined;
+}
+
+interface ListedFile {
+  readonly id: number;
+  readonly path: string;
+  readonly size: number;
+}
+
+/**
+ * Reads headers and footers of all segments below `root` and checks that they follow each other (storage.md 18.1 steps
+ * 3, 4 and 6). With `fullScan` every body is read, otherwise a body is believed to be what its footer says and only the
+ * last segment is left to be walked. Changes nothing. Throws StorageError and FileSystemError.
+ */
+export function inspectChain(files: FileSystem, codec: Codec, root: string, fullScan: boolean): SegmentChain {
+  if (files.stat(`${root}/${COLD_MANIFEST_FILE}`) !== undefined) {
+    throw new StorageError("UnsupportedFeature", `${root} has offloaded segments (${COLD_MANIFEST_FILE})`);
+  }
+  const names = files.list(root);
+  const listed: ListedFile[] = [];
+  for (const { name, kind } of names) {
+    const id = kind === "file" ? parseSegmentName(name) : undefined;
+    if (id === undefined) continue;
+    const path = `${root}/${name}`;
+    if (id > BigInt(Number.MAX_SAFE_INTEGER))
+      throw new StorageError("OutOfRange", `segment id ${id} is above 2^53 - 1`);
+    listed.push({ id: Number(id), path, size: files.stat(path)?.size ?? 0 });
+  }
+  listed.sort((a, b) => a.id - b.id);
+
+  const unborn = takeUnborn(files, codec, listed, () => names.some(({ name }) => name.endsWith(".ckpt")));
+  const sealed: SegmentInfo[] = [];
+  const sealedFiles: SegmentFile[] = [];
+  let scanner: FrameScanner | undefined;
+  for (let i = 0; i < listed.length; i++) {
+    const { id, path, size } = listed[i];
+    const file = files.open(path, "read");
+    try {
+      const header = readHeader(file, codec, id);
+      checkContinues(header, sealed.at(-1));
+      const segment: SegmentFile = { id, path, size, header };
+      if (i === listed.length - 1) return { sealed, sealedFiles, last: segment, unborn };
+      sealedFiles.push(segment);
+      const footer = fullScan ? undefined : plausibleFooter(codec, file, header, size);
+      if (footer !== undefined) {
+        sealed.push(infoOf(segment, footer.recordCount, size - SEGMENT_FOOTER_LENGTH, true));
+      } else {
+        scanner ??= new FrameScanner(codec);
+        sealed.push(walkSealed(codec, scanner, file, segment));
+      }
+    } finally {
+      file.close();
+    }
+  }
+  return { sealed, sealedFiles, last: undefined, unborn };
+}
+
+/** SegmentInfo out of a segment's file and what was found of its body. */
+export function infoOf(segment: SegmentFile, recordCount: number, endPosition: number, sealed: boolean): SegmentInfo {
+  const { id, path } = segment;
+  const { baseOffset, baseSequence } = segment.header;
+  return { id, path, baseOffset, baseSequence, recordCount, endPosition, sealed };
+}
+
+export function unsealedPredecessor(id: number): StorageError {
+  return new StorageError("UnsealedPredecessor", `predecessor segment ${id} is not sealed`);
+}
+
+/**
+ * Takes the highest segment out of the list if it never came to be: no header, and not a byte behind where the header
+ * belongs. Beside other segments that is a cut creation. Alone it is one only as the very first segment of a log that
+ * never got as far as a checkpoint; otherwise records may have been there, and the log is refused.
+ */
+function takeUnborn(
+  files: FileSystem,
+  codec: Codec,
+  listed: ListedFile[],
+  hasCheckpoints: () => boolean,
+): { id: number; path: string } | undefined {
+  const last = listed.at(-1);
+  if (last === undefined) return undefined;
+  const file = files.open(last.path, "read");
+  try {
+    const header = new Uint8Array(SEGMENT_HEADER_LENGTH);
+    const length = file.read(header, 0, header.length, 0);
+    if (length === header.length && segmentHeaderCrcHolds(header, codec)) return undefined;
+    if (listed.length === 1 && (last.id !== 0 || header.some((byte) => byte !== 0) || hasCheckpoints())) {
+      return undefined;
+    }
+    if (lastNonZero(file, SEGMENT_HEADER_LENGTH, last.size) > SEGMENT_HEADER_LENGTH) return undefined;
+  } finally {
+    file.close();
+  }
+  listed.pop();
+  return { id: last.id, path: last.path };
+}
+
+function readHeader(file: File, codec: Codec, id: number): SegmentHeader {
+  const bytes = new Uint8Array(SEGMENT_HEADER_LENGTH);
+  const length = file.read(bytes, 0, bytes.length, 0);
+  let header: SegmentHeader;
+  try {
+    header = decodeSegmentHeader(bytes.subarray(0, length), codec);
+  } catch (error) {
+    if (!(error instanceof SegmentError)) throw error;
+    throw new StorageError("SegmentDecode", `segment decode error: ${error.message} (segment ${id})`, { cause: error });
+  }
+  if (header.segmentId !== id) {
+    throw new StorageError("SegmentIdMismatch", `segment file ${id} holds a header for segment ${header.segmentId}`);
+  }
+  if (header.flags & SegmentFlag.Compacted) {
+    throw new StorageError("UnsupportedFeature", `segment ${id} is compacted, which this build cannot read`);
+  }
+  if (header.flags & SegmentFlag.Encrypted) {
+    throw new StorageError("UnsupportedFeature", `segment ${id} is encrypted, which this build cannot read`);
+  }
+  return header;
+}
+
+function checkContinues(header: SegmentHeader, previous: SegmentInfo | undefined): void {
+  if (previous === undefined) return;
+  const offset = previous.baseOffset + previous.recordCount;
+  const sequence = previous.baseSequence + previous.recordCount;
+  if (header.baseOffset === offset && header.baseSequence === sequence) return;
+  throw new StorageError(
+    "SegmentChainBroken",
+    `segment ${header.segmentId} base (${header.baseOffset},${header.baseSequence}) ` +
+      `does not continue from (${offset},${sequence})`,
+  );
+}
+
+function walkSealed(codec: Codec, scanner: FrameScanner, file: File, segment: SegmentFile): SegmentInfo {
+  const walk = new SegmentWalk(codec, scanner, file, segment.header, segment.size);
+  while (walk.next() > 0);
+  const outcome = walk.outcome();
+  // A footer followed by zeros is repaired at the end of the log only; here the cut was synced before the next segment.
+  if (!outcome.sealed || outcome.keepLength !== segment.size) throw unsealedPredecessor(segment.id);
+  return infoOf(segment, outcome.recordCount, outcome.endPosition, true);
+}
