@@ -78,3 +78,39 @@ export function ensureAddon() {
     run("addon", "bash", ["scripts/build-native.sh"], { quiet: true });
   });
 }
+
+/** What the bundles are made from. */
+const bundleInputs = () => [
+  "src",
+  "scripts/build",
+  "package.json",
+  "package-lock.json",
+  path.relative(root, addonPath),
+];
+
+function ensureBundle(name, file) {
+  const outfile = path.join(root, "dist", file);
+  unlessDone(name, hashOf(bundleInputs(), [process.platform, process.arch]), [outfile], () => {
+    say(`ironbus: building dist/${file}`);
+    run(file, bun, ["scripts/build/main.ts", name]);
+  });
+}
+
+/** Builds dist/ironbus, this machine's executable. */
+export function ensureHost() {
+  ensureBundle("host", "ironbus");
+}
+
+/** Builds dist/ironbus-node.cjs, the same program for Node 20. */
+export function ensureNodeBundle() {
+  ensureBundle("node", "ironbus-node.cjs");
+}
+
+/** Builds dist/client, the package's `ironbus/client` with its types. */
+export function ensureClient() {
+  const inputs = ["src/client", "src/wire", "tsconfig.json", "tsconfig.client.json", "package-lock.json"];
+  unlessDone("client", hashOf(inputs), [path.join(root, "dist", "client", "client", "index.js")], () => {
+    say("ironbus: building the client");
+    run("client", path.join(root, "node_modules", ".bin", "tsc"), ["--project", "tsconfig.client.json"]);
+  });
+}

@@ -1,0 +1,43 @@
+// A Node single executable: Node with the bundle injected as a resource.
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { root, run } from "../steps.mjs";
+import { silenceEnvironment } from "./environment-names.ts";
+import type { Target } from "./targets.ts";
+
+// The marker that Node looks for in itself; fixed by Node.
+const FUSE = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
+
+/**
+ * Makes `outfile` from a target's Node and a CommonJS bundle.
+ * @param node the target's Node executable, as fetched
+ */
+export function buildNodeExecutable(target: Target, node: string, bundle: string, outfile: string): void {
+  const work = path.join(root, "dist", "build", target.name);
+  rmSync(work, { recursive: true, force: true });
+  mkdirSync(work, { recursive: true });
+  const blob = path.join(work, "blob");
+  const config = path.join(work, "config.json");
+  writeFileSync(
+    config,
+    // A code cache would make each build differ.
+    JSON.stringify({ main: bundle, output: blob, disableExperimentalSEAWarning: true, useCodeCache: false }),
+  );
+  // Only the very Node that will read the blob can write it: another word size writes another layout.
+  const [emulator, ...flags] = target.emulator.command;
+  run("blob", emulator, [...flags, node, "--experimental-sea-config", config], { quiet: true });
+
+  const executable = path.join(work, "ironbus");
+  copyFileSync(node, executable);
+  chmodSync(executable, 0o755);
+  if (target.runtime.strip !== undefined) {
+    run("strip", target.runtime.strip, [executable]);
+  }
+  const bytes = readFileSync(executable);
+  silenceEnvironment(bytes, "node");
+  writeFileSync(executable, bytes);
+  const postject = path.join(root, "node_modules", "postject", "dist", "cli.js");
+  run("inject", "node", [postject, executable, "NODE_SEA_BLOB", blob, "--sentinel-fuse", FUSE], { quiet: true });
+  renameSync(executable, outfile);
+  rmSync(work, { recursive: true });
+}
