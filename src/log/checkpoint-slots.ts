@@ -1,5 +1,6 @@
 import type { Codec } from "../runtime/codec.ts";
 import type { File, FileSystem } from "../runtime/file-system.ts";
+import { readExactly } from "./read-exactly.ts";
 import { readUint64, viewOf, writeUint64 } from "./u64.ts";
 
 /**
@@ -44,9 +45,10 @@ export function encodeSlot(slot: Uint8Array, writeNumber: number, payload: Uint8
 /** What an open checkpoint file holds. Throws FileSystemError. */
 export function readSlots(file: File, capacity: number, codec: Codec): CheckpointContent {
   const length = slotLength(capacity);
-  const both = new Uint8Array(2 * length);
   // A short file was cut while it was created.
-  if (file.read(both, 0, both.length, 0) < both.length) return { state: "empty", payload: undefined, writeNumber: 0 };
+  if (file.status().size < 2 * length) return { state: "empty", payload: undefined, writeNumber: 0 };
+  const both = new Uint8Array(2 * length);
+  readExactly(file, both, 0, both.length, 0);
 
   let best: CheckpointContent | undefined;
   let corrupt = 0;

@@ -1,5 +1,6 @@
 import { type Codec, FIELDS, ScanStop } from "../runtime/codec.ts";
 import type { File } from "../runtime/file-system.ts";
+import { readExactly } from "./read-exactly.ts";
 
 const WINDOW_BYTES = 512 * 1024;
 const MAX_ROWS = 4096;
@@ -83,7 +84,8 @@ export class FrameScanner {
       const remaining = this.#limit - this.position;
       if (available >= remaining) return 0;
       const needed = this.stop === ScanStop.End ? 1 : Math.max(this.#result[2], available + 1);
-      if (needed > remaining || !this.#fill(needed)) return 0;
+      if (needed > remaining) return 0;
+      this.#fill(needed);
     }
   }
 
@@ -92,8 +94,8 @@ export class FrameScanner {
     return this.window.subarray(this.#at, this.#filled);
   }
 
-  /** Moves what is left to the front and reads on, until `needed` bytes are there; false when the file has shrunk. */
-  #fill(needed: number): boolean {
+  /** Moves what is left to the front and reads on, so that at least `needed` bytes are there. */
+  #fill(needed: number): void {
     const left = this.#filled - this.#at;
     if (needed > this.window.length) {
       const larger = new Uint8Array(needed);
@@ -105,7 +107,7 @@ export class FrameScanner {
     this.#at = 0;
     this.#filled = left;
     const length = Math.min(this.window.length - left, this.#limit - this.position - left);
-    this.#filled += (this.#file as File).read(this.window, left, length, this.position + left);
-    return this.#filled >= needed;
+    readExactly(this.#file as File, this.window, left, length, this.position + left);
+    this.#filled += length;
   }
 }

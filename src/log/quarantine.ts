@@ -1,5 +1,6 @@
 import type { File, FileSystem } from "../runtime/file-system.ts";
 import { parseQuarantineName, QUARANTINE_DIRECTORY, quarantineName } from "./names.ts";
+import { readExactly } from "./read-exactly.ts";
 
 /** Copies of corrupt spans, kept for whoever wants to look at them (storage.md 13). */
 
@@ -74,10 +75,10 @@ function copySpan(files: FileSystem, segment: File, path: string, start: number,
     const buffer = new Uint8Array(Math.min(COPY_BYTES, end - start));
     let position = start;
     while (position < end) {
-      const read = segment.read(buffer, 0, Math.min(buffer.length, end - position), position);
-      if (read === 0) break;
-      blob.write(buffer, 0, read, position - start);
-      position += read;
+      const length = Math.min(buffer.length, end - position);
+      readExactly(segment, buffer, 0, length, position);
+      blob.write(buffer, 0, length, position - start);
+      position += length;
     }
     blob.sync("full");
   } catch (error) {

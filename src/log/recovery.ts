@@ -2,7 +2,14 @@ import type { Codec } from "../runtime/codec.ts";
 import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import { FrameScanner } from "./frame-scanner.ts";
 import { layoutNeedsMarker, writeLayoutMarker } from "./layout-marker.ts";
-import { LOSS_REASONS, type LossEvent, lossTotals, skippedBytes, writeLossReport } from "./loss-report.ts";
+import {
+  LOSS_REASONS,
+  type LossEvent,
+  type LossReport,
+  lossTotals,
+  skippedBytes,
+  writeLossReport,
+} from "./loss-report.ts";
 import { quarantineSpan } from "./quarantine.ts";
 import { MIN_SEGMENT_BYTES, SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import { infoOf, inspectChain, type SegmentChain, type SegmentFile, type SegmentInfo } from "./segment-chain.ts";
@@ -38,7 +45,7 @@ export interface RecoveredLog {
   /** Record bytes over all segments, headers and footers not counted. */
   readonly durableBytes: number;
   /** What was given up; empty after a clean stop. */
-  readonly losses: readonly LossEvent[];
+  readonly report: LossReport;
   /** Loss events whose bytes were copied to quarantine before they were cut. */
   readonly quarantined: readonly LossEvent[];
   /** Best-effort steps that failed: layout marker, quarantine, report file. */
@@ -50,7 +57,7 @@ export interface RecoveryPlan {
   readonly segments: readonly SegmentInfo[];
   readonly nextSegmentId: number;
   readonly durableBytes: number;
-  readonly losses: readonly LossEvent[];
+  readonly report: LossReport;
   /** Files to be removed: a segment whose creation was cut. */
   readonly removals: readonly string[];
   /** Cut of the last segment's file, when it is longer than what is kept of it. */
@@ -87,7 +94,7 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
   };
   if (needsMarker) bestEffort(() => writeLayoutMarker(files, root, codec));
   const quarantined = execute(files, root, plan, options, bestEffort);
-  if (plan.losses.length > 0) bestEffort(() => writeLossReport(files, root, plan.losses));
+  if (plan.report.events.length > 0) bestEffort(() => writeLossReport(files, root, plan.report));
 
   const last = plan.segments.at(-1);
   return {
@@ -97,7 +104,7 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
     nextSequence: last === undefined ? 0 : last.baseSequence + last.recordCount,
     earliestOffset: plan.segments[0]?.baseOffset ?? 0,
     durableBytes: plan.durableBytes,
-    losses: plan.losses,
+    report: plan.report,
     quarantined,
     problems,
   };
@@ -121,7 +128,7 @@ export function planRecovery(files: FileSystem, codec: Codec, root: string, full
     segments,
     nextSegmentId: nextSegmentId(chain),
     durableBytes: segments.reduce((sum, segment) => sum + segment.endPosition - SEGMENT_HEADER_LENGTH, 0),
-    losses,
+    report: { events: losses },
     removals: chain.unborn === undefined ? [] : [chain.unborn.path],
     cut,
   };
@@ -152,7 +159,7 @@ function walkLast(files: FileSystem, codec: Codec, segment: SegmentFile): Segmen
 function checkLossCaps(plan: RecoveryPlan, maxSegmentBytes: number): void {
   const text = "recovery exceeded the bounded-loss cap: ";
   const perEvent = Math.min(maxSegmentBytes, MAX_EVENT_LOSS_BYTES);
-  for (const event of plan.losses) {
+  for (const event of plan.report.events) {
     const bytes = skippedBytes(event);
     if (bytes > perEvent) {
       throw new StorageError(
@@ -162,7 +169,7 @@ function checkLossCaps(plan: RecoveryPlan, maxSegmentBytes: number): void {
     }
   }
   const global = Math.max(Math.floor(plan.durableBytes / 100), perEvent);
-  const { bytes } = lossTotals(plan.losses);
+  const { bytes } = lossTotals(plan.report);
   if (bytes > global) {
     throw new StorageError(
       "ExcessiveRecoveryLoss",
@@ -183,7 +190,7 @@ function execute(
   if (plan.cut !== undefined) {
     const file = files.open(plan.cut.path, "write");
     try {
-      for (const event of plan.losses) {
+      for (const event of plan.report.events) {
         const { label, dataLoss } = LOSS_REASONS[event.reason];
         if (!dataLoss || skippedBytes(event) === 0) continue;
         bestEffort(() => {

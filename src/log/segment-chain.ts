@@ -2,6 +2,7 @@ import type { Codec } from "../runtime/codec.ts";
 import type { File, FileSystem } from "../runtime/file-system.ts";
 import { FrameScanner } from "./frame-scanner.ts";
 import { COLD_MANIFEST_FILE, parseSegmentName } from "./names.ts";
+import { readExactly } from "./read-exactly.ts";
 import {
   decodeSegmentHeader,
   SEGMENT_FOOTER_LENGTH,
@@ -81,7 +82,7 @@ export function inspectChain(files: FileSystem, codec: Codec, root: string, full
     const { id, path, size } = listed[i];
     const file = files.open(path, "read");
     try {
-      const header = readHeader(file, codec, id);
+      const header = readHeader(file, size, codec, id);
       checkContinues(header, sealed.at(-1));
       const segment: SegmentFile = { id, path, size, header };
       if (i === listed.length - 1) return { sealed, sealedFiles, last: segment, unborn };
@@ -126,9 +127,8 @@ function takeUnborn(
   if (last === undefined) return undefined;
   const file = files.open(last.path, "read");
   try {
-    const header = new Uint8Array(SEGMENT_HEADER_LENGTH);
-    const length = file.read(header, 0, header.length, 0);
-    if (length === header.length && segmentHeaderCrcHolds(header, codec)) return undefined;
+    const header = headerBytes(file, last.size);
+    if (segmentHeaderCrcHolds(header, codec)) return undefined;
     if (listed.length === 1 && (last.id !== 0 || header.some((byte) => byte !== 0) || hasCheckpoints())) {
       return undefined;
     }
@@ -140,12 +140,16 @@ function takeUnborn(
   return { id: last.id, path: last.path };
 }
 
-function readHeader(file: File, codec: Codec, id: number): SegmentHeader {
-  const bytes = new Uint8Array(SEGMENT_HEADER_LENGTH);
-  const length = file.read(bytes, 0, bytes.length, 0);
+function headerBytes(file: File, size: number): Uint8Array {
+  const bytes = new Uint8Array(Math.min(size, SEGMENT_HEADER_LENGTH));
+  readExactly(file, bytes, 0, bytes.length, 0);
+  return bytes;
+}
+
+function readHeader(file: File, size: number, codec: Codec, id: number): SegmentHeader {
   let header: SegmentHeader;
   try {
-    header = decodeSegmentHeader(bytes.subarray(0, length), codec);
+    header = decodeSegmentHeader(headerBytes(file, size), codec);
   } catch (error) {
     if (!(error instanceof SegmentError)) throw error;
     throw new StorageError("SegmentDecode", `segment decode error: ${error.message} (segment ${id})`, { cause: error });

@@ -2,6 +2,7 @@ import { type Codec, ScanStop } from "../runtime/codec.ts";
 import type { File } from "../runtime/file-system.ts";
 import type { FrameScanner } from "./frame-scanner.ts";
 import type { LossEvent, LossReason } from "./loss-report.ts";
+import { readExactly } from "./read-exactly.ts";
 import { hasContradictoryFlags, MIN_FRAME_LENGTH } from "./record.ts";
 import {
   decodeSegmentFooter,
@@ -156,7 +157,7 @@ export function lastNonZero(file: File, start: number, end: number): number {
     const chunkStart = Math.max(start, chunkEnd - ZERO_SEARCH_BYTES);
     const length = chunkEnd - chunkStart;
     bytes.fill(0, length);
-    file.read(bytes, 0, length, chunkStart);
+    readExactly(file, bytes, 0, length, chunkStart);
     let word = Math.ceil(length / 4) - 1;
     while (word >= 0 && words[word] === 0) word--;
     if (word >= 0) {
@@ -178,7 +179,7 @@ function footerAt(
 ): SegmentFooter | undefined {
   if (position < SEGMENT_HEADER_LENGTH || position + SEGMENT_FOOTER_LENGTH > size) return undefined;
   const bytes = new Uint8Array(SEGMENT_FOOTER_LENGTH);
-  if (file.read(bytes, 0, bytes.length, position) < bytes.length) return undefined;
+  readExactly(file, bytes, 0, bytes.length, position);
   try {
     const footer = decodeSegmentFooter(bytes, codec);
     return footer.version === segmentVersion(header.flags) ? footer : undefined;
