@@ -28,12 +28,6 @@ export interface LossEvent<Reason extends string = LossReason> {
   readonly reason: Reason;
 }
 
-/** Reason names of a report that was read back may be unknown ones. */
-export interface LossReport<Reason extends string = LossReason> {
-  /** In the order of segments; empty when nothing was given up. */
-  readonly events: readonly LossEvent<Reason>[];
-}
-
 export interface LossTotals {
   readonly bytes: number;
   /** Bytes of the events that lost data, torn tails left out. */
@@ -53,11 +47,11 @@ export function skippedBytes(event: { readonly start: number; readonly end: numb
 }
 
 /** Sums over a report. */
-export function lossTotals(report: LossReport): LossTotals {
+export function lossTotals(events: readonly LossEvent[]): LossTotals {
   let bytes = 0;
   let dataLossBytes = 0;
   let records = 0;
-  for (const event of report.events) {
+  for (const event of events) {
     bytes += skippedBytes(event);
     if (LOSS_REASONS[event.reason].dataLoss) dataLossBytes += skippedBytes(event);
     records += event.recordsLostEstimate;
@@ -66,10 +60,10 @@ export function lossTotals(report: LossReport): LossTotals {
 }
 
 /** The report as JSON on one line; the order of the fields is part of the schema. */
-export function formatLossReport(report: LossReport<string>): string {
+export function formatLossReport(events: readonly LossEvent<string>[]): string {
   return JSON.stringify({
     schema_version: SCHEMA_VERSION,
-    events: report.events.map((event) => ({
+    events: events.map((event) => ({
       segment_id: event.segmentId,
       byte_offset_start: event.start,
       byte_offset_end: event.end,
@@ -81,7 +75,7 @@ export function formatLossReport(report: LossReport<string>): string {
 }
 
 /** Reads a report; unknown reasons and fields are fine. Throws LossReportError for anything that is not a v1 report. */
-export function parseLossReport(text: string): LossReport<string> {
+export function parseLossReport(text: string): LossEvent<string>[] {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
@@ -91,17 +85,17 @@ export function parseLossReport(text: string): LossReport<string> {
   const report = parsed as { schema_version?: unknown; events?: unknown } | null;
   if (report?.schema_version !== SCHEMA_VERSION) throw new LossReportError("loss report is not of schema version 1");
   if (!Array.isArray(report.events)) throw new LossReportError("loss report has no list of events");
-  return { events: report.events.map(parseEvent) };
+  return report.events.map(parseEvent);
 }
 
 /**
  * Writes `recovery-report.json` into the log root: to a temporary name, synced, renamed, directory synced. Throws
  * FileSystemError; recovery does not fail for it.
  */
-export function writeLossReport(files: FileSystem, root: string, report: LossReport): void {
+export function writeLossReport(files: FileSystem, root: string, events: readonly LossEvent[]): void {
   const path = `${root}/${RECOVERY_REPORT_FILE}`;
   const temporary = `${path}.tmp`;
-  const bytes = new TextEncoder().encode(`${formatLossReport(report)}\n`);
+  const bytes = new TextEncoder().encode(`${formatLossReport(events)}\n`);
   const file = files.open(temporary, "create");
   try {
     file.truncate(0);

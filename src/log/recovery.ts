@@ -2,14 +2,7 @@ import type { Codec } from "../runtime/codec.ts";
 import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import { FrameScanner } from "./frame-scanner.ts";
 import { layoutNeedsMarker, writeLayoutMarker } from "./layout-marker.ts";
-import {
-  LOSS_REASONS,
-  type LossEvent,
-  type LossReport,
-  lossTotals,
-  skippedBytes,
-  writeLossReport,
-} from "./loss-report.ts";
+import { LOSS_REASONS, type LossEvent, lossTotals, skippedBytes, writeLossReport } from "./loss-report.ts";
 import { quarantineSpan } from "./quarantine.ts";
 import { MIN_SEGMENT_BYTES, SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import { infoOf, inspectChain, type SegmentChain, type SegmentFile, type SegmentInfo } from "./segment-chain.ts";
@@ -45,7 +38,7 @@ export interface RecoveredLog {
   /** Record bytes over all segments, headers and footers not counted. */
   readonly durableBytes: number;
   /** What was given up; empty after a clean stop. */
-  readonly report: LossReport;
+  readonly losses: readonly LossEvent[];
   /** Loss events whose bytes were copied to quarantine before they were cut. */
   readonly quarantined: readonly LossEvent[];
   /** Best-effort steps that failed: layout marker, quarantine, report file. */
@@ -57,7 +50,7 @@ export interface RecoveryPlan {
   readonly segments: readonly SegmentInfo[];
   readonly nextSegmentId: number;
   readonly durableBytes: number;
-  readonly report: LossReport;
+  readonly losses: readonly LossEvent[];
   /** Files to be removed: a segment whose creation was cut. */
   readonly removals: readonly string[];
   /** Cut of the last segment's file, when it is longer than what is kept of it. */
@@ -94,7 +87,7 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
   };
   if (needsMarker) bestEffort(() => writeLayoutMarker(files, root, codec));
   const quarantined = execute(files, root, plan, options, bestEffort);
-  if (plan.report.events.length > 0) bestEffort(() => writeLossReport(files, root, plan.report));
+  if (plan.losses.length > 0) bestEffort(() => writeLossReport(files, root, plan.losses));
 
   const last = plan.segments.at(-1);
   return {
@@ -104,7 +97,7 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
     nextSequence: last === undefined ? 0 : last.baseSequence + last.recordCount,
     earliestOffset: plan.segments[0]?.baseOffset ?? 0,
     durableBytes: plan.durableBytes,
-    report: plan.report,
+    losses: plan.losses,
     quarantined,
     problems,
   };
@@ -128,7 +121,7 @@ export function planRecovery(files: FileSystem, codec: Codec, root: string, full
     segments,
     nextSegmentId: nextSegmentId(chain),
     durableBytes: segments.reduce((sum, segment) => sum + segment.endPosition - SEGMENT_HEADER_LENGTH, 0),
-    report: { events: losses },
+    losses,
     removals: chain.unborn === undefined ? [] : [chain.unborn.path],
     cut,
   };
@@ -159,7 +152,7 @@ function walkLast(files: FileSystem, codec: Codec, segment: SegmentFile): Segmen
 function checkLossCaps(plan: RecoveryPlan, maxSegmentBytes: number): void {
   const text = "recovery exceeded the bounded-loss cap: ";
   const perEvent = Math.min(maxSegmentBytes, MAX_EVENT_LOSS_BYTES);
-  for (const event of plan.report.events) {
+  for (const event of plan.losses) {
     const bytes = skippedBytes(event);
     if (bytes > perEvent) {
       throw new StorageError(
@@ -169,7 +162,7 @@ function checkLossCaps(plan: RecoveryPlan, maxSegmentBytes: number): void {
     }
   }
   const global = Math.max(Math.floor(plan.durableBytes / 100), perEvent);
-  const { bytes } = lossTotals(plan.report);
+  const { bytes } = lossTotals(plan.losses);
   if (bytes > global) {
     throw new StorageError(
       "ExcessiveRecoveryLoss",
@@ -190,7 +183,7 @@ function execute(
   if (plan.cut !== undefined) {
     const file = files.open(plan.cut.path, "write");
     try {
-      for (const event of plan.report.events) {
+      for (const event of plan.losses) {
         const { label, dataLoss } = LOSS_REASONS[event.reason];
         if (!dataLoss || skippedBytes(event) === 0) continue;
         bestEffort(() => {
