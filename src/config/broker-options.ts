@@ -1,0 +1,32 @@
+import type { BrokerOptions } from "../broker/options.ts";
+import type { ValidSettings } from "./validate.ts";
+
+/** Limits above 2^53-1 act as 2^53-1: no counter of the broker gets there. */
+function toNumber(value: bigint): number {
+  return value > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(value);
+}
+
+/** What the broker is started with, out of settings that passed every check. */
+export function brokerOptions({ settings, bindHost, bindPort }: ValidSettings): BrokerOptions {
+  return {
+    dataDir: settings.data_dir,
+    host: bindHost,
+    port: bindPort,
+    durability: {
+      level: settings.durability_level as BrokerOptions["durability"]["level"],
+      flushIntervalMs: toNumber(settings.flush_interval_ms),
+      flushMaxBytes: toNumber(settings.flush_max_bytes),
+    },
+    maxConnections: toNumber(settings.max_connections),
+    visibilityTimeoutMs: toNumber(settings.visibility_timeout_ms),
+    maxSegmentBytes: toNumber(settings.max_segment_bytes),
+    checkpointInterval: Math.max(1, toNumber(settings.checkpoint_interval)),
+    consumerCredit: toNumber(settings.consumer_credit),
+    consumerCreditBytes: toNumber(settings.consumer_credit_bytes),
+    maxInFlight: toNumber(settings.max_in_flight),
+    maxGroups: toNumber(settings.max_groups),
+    backoffMs: settings.backoff_ms.map(toNumber),
+    maxPendingBytes: toNumber(settings.max_pending_bytes),
+    drainTimeoutMs: toNumber(settings.drain_timeout_ms),
+  };
+}

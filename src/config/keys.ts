@@ -1,0 +1,346 @@
+import type { FlagKind } from "./flags.ts";
+
+export const PROFILES = ["edge-tiny", "balanced", "throughput"] as const;
+export type Profile = (typeof PROFILES)[number];
+
+/** Raised whenever a preset value changes (config.md 7). */
+export const PROFILE_SCHEMA_VERSION = 1;
+
+export const DURABILITY_LEVELS = ["sync", "interval", "async", "none"] as const;
+
+/** What a change of the key in a running broker means (config.md 5). */
+export type Reload = "live" | "cold" | "restart";
+
+interface KeyOf<Kind extends string, Value> {
+  /** Name in the materialized-config line. */
+  readonly name: string;
+  readonly kind: Kind;
+  /**
+   * Without a flag a key has no operator surface in this version: its value is the profile's or the default, and is
+   * shown and checked as such.
+   */
+  readonly flag?: `--${string}`;
+  readonly default: Value;
+  /** Presets that differ from the default. */
+  readonly profiles?: Partial<Record<Profile, Value>>;
+  readonly reload: Reload;
+  readonly section: Section;
+  readonly placeholder?: string;
+  readonly help?: string;
+}
+
+/** A number of the given width. */
+type NumberKey = KeyOf<"u32" | "u64", bigint> & { readonly minimum?: bigint };
+type ListKey = KeyOf<"u64-list", readonly bigint[]>;
+type SwitchKey = KeyOf<"switch", boolean>;
+type TextKey = KeyOf<"text", string>;
+type EnumKey = KeyOf<"enum", string> & { readonly tokens: readonly string[] };
+export type Key = NumberKey | ListKey | SwitchKey | TextKey | EnumKey;
+
+export const SECTIONS = ["Identity and storage", "Durability", "Delivery", "Flow control", "Network"] as const;
+export type Section = (typeof SECTIONS)[number];
+
+const storage = { section: "Identity and storage" } as const;
+const durability = { section: "Durability" } as const;
+const delivery = { section: "Delivery" } as const;
+const flow = { section: "Flow control" } as const;
+const network = { section: "Network" } as const;
+
+/**
+ * The one table of configuration keys: flags, variables, defaults, presets, checks and help come from here. A number is
+ * in its base unit (bytes, milliseconds, count). Enums resolve first, in table order, then everything else.
+ */
+export const KEYS = [
+  {
+    ...storage,
+    name: "profile",
+    kind: "enum",
+    flag: "--profile",
+    tokens: PROFILES,
+    default: "balanced",
+    reload: "restart",
+    help: "preset of limits, edge-tiny for boards with little memory",
+  },
+  {
+    ...durability,
+    name: "durability_level",
+    kind: "enum",
+    flag: "--durability-level",
+    tokens: DURABILITY_LEVELS,
+    default: "sync",
+    reload: "restart",
+    help: "when a publish is acknowledged: sync = once it is on the disk; the others may lose acknowledged records in a power cut",
+  },
+  {
+    ...storage,
+    name: "data_dir",
+    kind: "text",
+    flag: "--data-dir",
+    default: "",
+    reload: "cold",
+    placeholder: "<dir>",
+    help: "directory of the log, made if absent (required)",
+  },
+  {
+    ...storage,
+    name: "max_segment_bytes",
+    kind: "u64",
+    flag: "--max-segment-bytes",
+    minimum: 4096n,
+    default: 67_108_864n,
+    profiles: { "edge-tiny": 8_388_608n, throughput: 268_435_456n },
+    reload: "cold",
+    placeholder: "<bytes>",
+    help: "size at which a segment file is sealed and the next begins",
+  },
+  { ...storage, name: "max_total_bytes", kind: "u64", default: 0n, reload: "restart" },
+  {
+    ...durability,
+    name: "async_loss_ack",
+    kind: "switch",
+    flag: "--async-loss-ack",
+    default: false,
+    reload: "restart",
+    help: "consent to losing acknowledged records, needed for async and none",
+  },
+  {
+    ...durability,
+    name: "flush_interval_ms",
+    kind: "u64",
+    flag: "--flush-interval-ms",
+    default: 1000n,
+    reload: "restart",
+    placeholder: "<ms>",
+    help: "level interval: longest time between barriers, 0 = no time trigger",
+  },
+  {
+    ...durability,
+    name: "flush_max_bytes",
+    kind: "u64",
+    flag: "--flush-max-bytes",
+    default: 1_048_576n,
+    reload: "restart",
+    placeholder: "<bytes>",
+    help: "level interval: most unsynced bytes, 0 = no byte trigger",
+  },
+  {
+    ...delivery,
+    name: "visibility_timeout_ms",
+    kind: "u64",
+    flag: "--visibility-timeout-ms",
+    minimum: 1n,
+    default: 30_000n,
+    reload: "restart",
+    placeholder: "<ms>",
+    help: "how long a delivered record stays with its consumer before it is delivered again",
+  },
+  {
+    ...delivery,
+    name: "backoff_ms",
+    kind: "u64-list",
+    flag: "--backoff-ms",
+    default: [100n, 500n, 2000n, 10_000n, 30_000n],
+    reload: "restart",
+    placeholder: "<ms,ms,...>",
+    help: "delay before each redelivery of a nacked record, the last entry repeats; a single 0 = none",
+  },
+  {
+    ...delivery,
+    name: "checkpoint_interval",
+    kind: "u64",
+    flag: "--checkpoint-interval",
+    default: 1024n,
+    profiles: { throughput: 4096n },
+    reload: "restart",
+    placeholder: "<n>",
+    help: "settled records between two checkpoints of a group's position",
+  },
+  { ...delivery, name: "max_deliver", kind: "u32", default: 5n, reload: "restart" },
+  { ...delivery, name: "allow_unlimited_deliver", kind: "switch", default: false, reload: "restart" },
+  { ...storage, name: "max_retained_bytes", kind: "u64", default: 0n, reload: "live" },
+  { ...storage, name: "max_age_ms", kind: "u64", default: 0n, reload: "live" },
+  { ...storage, name: "max_messages", kind: "u64", default: 0n, reload: "live" },
+  {
+    ...storage,
+    name: "disk_full_policy",
+    kind: "text",
+    default: "drop-new",
+    profiles: { throughput: "drop-oldest" },
+    reload: "live",
+  },
+  {
+    ...flow,
+    name: "max_connections",
+    kind: "u64",
+    flag: "--max-connections",
+    minimum: 1n,
+    default: 256n,
+    profiles: { "edge-tiny": 32n, throughput: 1024n },
+    reload: "restart",
+    placeholder: "<n>",
+    help: "client connections at once",
+  },
+  {
+    ...flow,
+    name: "max_in_flight",
+    kind: "u32",
+    flag: "--max-in-flight",
+    minimum: 1n,
+    default: 1024n,
+    profiles: { "edge-tiny": 256n, throughput: 8192n },
+    reload: "restart",
+    placeholder: "<n>",
+    help: "delivered and unsettled records of one group",
+  },
+  {
+    ...flow,
+    name: "consumer_credit",
+    kind: "u32",
+    flag: "--consumer-credit",
+    minimum: 1n,
+    default: 2048n,
+    profiles: { "edge-tiny": 8n, throughput: 512n },
+    reload: "restart",
+    placeholder: "<n>",
+    help: "most unsettled records of one connection",
+  },
+  {
+    ...flow,
+    name: "consumer_credit_bytes",
+    kind: "u64",
+    flag: "--consumer-credit-bytes",
+    default: 8_388_608n,
+    profiles: { "edge-tiny": 262_144n, throughput: 67_108_864n },
+    reload: "restart",
+    placeholder: "<bytes>",
+    help: "most unsettled bytes of one connection, 0 = unlimited",
+  },
+  {
+    ...flow,
+    name: "max_groups",
+    kind: "u64",
+    flag: "--max-groups",
+    default: 1024n,
+    profiles: { "edge-tiny": 64n, throughput: 4096n },
+    reload: "restart",
+    placeholder: "<n>",
+    help: "named groups, 0 = unlimited",
+  },
+  {
+    ...flow,
+    name: "max_streams",
+    kind: "u64",
+    default: 1024n,
+    profiles: { "edge-tiny": 64n, throughput: 4096n },
+    reload: "restart",
+  },
+  {
+    ...flow,
+    name: "max_open_streams",
+    kind: "u64",
+    default: 1024n,
+    profiles: { "edge-tiny": 64n, throughput: 4096n },
+    reload: "restart",
+  },
+  { ...flow, name: "group_idle_evict_ms", kind: "u64", default: 0n, reload: "restart" },
+  {
+    ...flow,
+    name: "ram_ceiling_bytes",
+    kind: "u64",
+    default: 0n,
+    profiles: { "edge-tiny": 67_108_864n },
+    reload: "restart",
+  },
+  {
+    ...flow,
+    name: "max_pending_bytes",
+    kind: "u64",
+    default: 4_194_304n,
+    profiles: { "edge-tiny": 1_048_576n, throughput: 8_388_608n },
+    reload: "restart",
+  },
+  {
+    ...delivery,
+    name: "dedup_max_ids",
+    kind: "u64",
+    default: 100_000n,
+    profiles: { "edge-tiny": 256n },
+    reload: "restart",
+  },
+  {
+    ...delivery,
+    name: "dedup_max_producers",
+    kind: "u64",
+    default: 4096n,
+    profiles: { "edge-tiny": 64n },
+    reload: "restart",
+  },
+  {
+    ...delivery,
+    name: "max_prepared",
+    kind: "u64",
+    default: 65_536n,
+    profiles: { "edge-tiny": 2n },
+    reload: "restart",
+  },
+  { ...delivery, name: "max_prepared_bytes", kind: "u64", default: 0n, reload: "restart" },
+  {
+    ...network,
+    name: "addr",
+    kind: "text",
+    flag: "--addr",
+    default: "127.0.0.1:7777",
+    reload: "restart",
+    placeholder: "<host:port>",
+    help: "address to listen on, loopback only; port 0 picks a free one",
+  },
+  { ...network, name: "health_liveness_window_ms", kind: "u64", default: 10_000n, reload: "restart" },
+  { ...network, name: "actor_watchdog_bound_ms", kind: "u64", default: 30_000n, reload: "restart" },
+  { ...network, name: "enable_admin", kind: "switch", default: false, reload: "restart" },
+  {
+    ...network,
+    name: "drain_timeout_ms",
+    kind: "u64",
+    flag: "--drain-timeout-ms",
+    default: 30_000n,
+    reload: "restart",
+    placeholder: "<ms>",
+    help: "longest graceful stop after SIGINT or SIGTERM, 0 = wait for ever",
+  },
+  { ...storage, name: "compression", kind: "text", default: "none", reload: "restart" },
+  { ...storage, name: "io_mode", kind: "text", default: "buffered", reload: "cold" },
+  { ...durability, name: "wal_fsync_headroom_bytes", kind: "u64", default: 0n, reload: "restart" },
+  { ...storage, name: "storage", kind: "text", default: "disk", reload: "restart" },
+  { ...durability, name: "commit_gather_us", kind: "u64", default: 200n, reload: "restart" },
+  { ...durability, name: "sync_max_dirty_bytes", kind: "u64", default: 16_777_216n, reload: "restart" },
+  { ...storage, name: "storage_mode", kind: "text", default: "per-stream", reload: "restart" },
+  { ...storage, name: "append_shards", kind: "text", default: "1", reload: "restart" },
+] as const satisfies readonly Key[];
+
+interface ValueOf {
+  readonly u32: bigint;
+  readonly u64: bigint;
+  readonly "u64-list": readonly bigint[];
+  readonly switch: boolean;
+  readonly text: string;
+  readonly enum: string;
+}
+
+/** The value of every key after all layers were applied. Numbers are exact u64. */
+export type Settings = { readonly [K in (typeof KEYS)[number] as K["name"]]: ValueOf[K["kind"]] };
+export type KeyName = keyof Settings;
+
+/** `--max-groups` -> `IRONBUS_MAX_GROUPS` (config.md 1.2). */
+export function environmentName(flag: string): string {
+  return `IRONBUS_${flag.replace(/^-+/, "").toUpperCase().replaceAll("-", "_")}`;
+}
+
+/** How the command-line parser reads the key's flag; an enum's tokens are checked later, in their order. */
+export function flagKind(key: Key): FlagKind {
+  return key.kind === "enum" ? "text" : key.kind;
+}
+
+/** The key's value when no layer above the profile sets it. */
+export function presetOf(key: Key, profile: Profile): Key["default"] {
+  return key.profiles?.[profile] ?? key.default;
+}
