@@ -68,6 +68,16 @@ export class LogReader {
     return this.#load(offset, visibleHead);
   }
 
+  /** Lets go of files and memory. */
+  close(): void {
+    for (const segment of this.#openForReading) {
+      segment.file?.close();
+      segment.file = undefined;
+    }
+    this.#openForReading.length = 0;
+    this.#windows.length = 0;
+  }
+
   #load(offset: number, visibleHead: number): Window {
     const segment = this.#segmentOf(offset);
     const window = this.#takeWindow(offset);

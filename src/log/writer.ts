@@ -335,6 +335,8 @@ export class LogWriter {
     this.#pool.give(batch.buffer);
     if (batch.seals) {
       segment.sealed = true;
+      segment.file?.close();
+      segment.file = undefined;
       const next = this.#waiting[0]?.segment ?? this.#fillSegment;
       if (next.file === undefined) this.#create(next, undefined);
     }
@@ -439,7 +441,11 @@ export class LogWriter {
       this.#freeze(error);
     };
     const barrier = (target: File, kind: Barrier, next: () => void): void => {
-      this.#queue.submit({ file: target, barrier: kind, done: (error) => (error === undefined ? next() : fail(error)) });
+      this.#queue.submit({
+        file: target,
+        barrier: kind,
+        done: (error) => (error === undefined ? next() : fail(error)),
+      });
     };
     this.#queue.submit({
       file,
@@ -505,8 +511,10 @@ export class LogWriter {
   }
 
   #identityProblem(segment: SegmentEntry): string | undefined {
+    // Between a seal and the next segment's creation there is no active file.
+    if (segment.file === undefined) return undefined;
     try {
-      const open = (segment.file as File).status();
+      const open = segment.file.status();
       const named = this.#files.stat(segment.path);
       if (named === undefined) return "the active segment file was removed";
       if (named.device !== open.device || named.inode !== open.inode) return "the active segment file was replaced";

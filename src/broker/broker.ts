@@ -1,0 +1,146 @@
+import { openDataDirectory } from "../log/data-directory.ts";
+import { Log } from "../log/log.ts";
+import type { Timer } from "../runtime/clock.ts";
+import type { Runtime } from "../runtime/runtime.ts";
+import { type BrokerContext, PublishTable } from "./context.ts";
+import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from "./limits.ts";
+import { Listener } from "./listener.ts";
+import type { BrokerOptions } from "./options.ts";
+import { Scratch } from "./output.ts";
+import { Stream } from "./stream.ts";
+
+const TICK_MS = 250;
+/** How long connections may take to receive their last replies, once everything is on disk. */
+const GOODBYE_MS = 1_000;
+/** The lease cap of semantics.md 5. */
+const MIN_HARD_CAP_MS = 300_000;
+const MAX_ACKED_AHEAD_RUNS = 1024;
+
+/** What an operator should hear about; each is said once where it happens. */
+export interface BrokerEvents {
+  /** Something is wrong and was dealt with: a damaged checkpoint, a checkpoint that could not be written. */
+  warned(message: string): void;
+  /** The writer stopped for good: publishing is refused, reading goes on. */
+  froze(error: Error): void;
+}
+
+export interface RunningBroker {
+  /** The actual address, port 0 resolved. */
+  readonly host: string;
+  readonly port: number;
+  /** Offset of the next record. */
+  readonly nextOffset: number;
+  readonly connections: number;
+  /**
+   * Stops gracefully: no new connections or requests, appended publishes are synced (at every durability level) and
+   * acknowledged, groups are saved, the lock is released. Resolves when all of that is done. Idempotent.
+   */
+  stop(): Promise<void>;
+}
+
+/**
+ * Opens the data directory and listens. Throws what the directory or the recovery refuse (`log/storage-error.ts`), or the
+ * error of a failed bind, whose `code` is the errno name; in both cases nothing is left open.
+ */
+export async function startBroker(
+  options: BrokerOptions,
+  runtime: Runtime,
+  events: BrokerEvents,
+  limits: ConnectionLimits = DEFAULT_CONNECTION_LIMITS,
+): Promise<RunningBroker> {
+  const { files, clock, codec } = runtime;
+  const directory = openDataDirectory(files, codec, options.dataDir);
+  let log: Log | undefined;
+  const checkpointQueue = files.createQueue();
+  try {
+    let stream: Stream | undefined;
+    log = Log.open(
+      {
+        root: options.dataDir,
+        maxSegmentBytes: options.maxSegmentBytes,
+        maxPendingBytes: options.maxPendingBytes,
+        durability: options.durability,
+      },
+      runtime,
+      {
+        advanced: () => stream?.advanced(),
+        rejected: (from) => stream?.rejected(from),
+        froze: (error) => {
+          events.froze(error);
+          stream?.froze();
+        },
+      },
+    );
+    stream = new Stream(
+      log,
+      {
+        root: options.dataDir,
+        group: {
+          maxInFlight: options.maxInFlight,
+          visibility: options.visibilityTimeoutMs,
+          hardCap: Math.max(MIN_HARD_CAP_MS, options.visibilityTimeoutMs),
+          backoff: options.backoffMs,
+          maxAckedAheadRuns: MAX_ACKED_AHEAD_RUNS,
+          // On the wire a generation is never 0 (wire.md 22.36).
+          firstGeneration: 1,
+        },
+        checkpointInterval: options.checkpointInterval,
+        maxGroups: options.maxGroups,
+      },
+      { codec, queue: checkpointQueue, onError: (error) => events.warned(`checkpoint not written: ${error.message}`) },
+      files,
+    );
+    const context: BrokerContext = {
+      options,
+      limits,
+      clock,
+      codec,
+      stream,
+      scratch: new Scratch(),
+      publishTable: new PublishTable(),
+    };
+    const sessions = new Listener(context);
+    const socket = await runtime.network.listen({ host: options.host, port: options.port }, sessions);
+    const openStream = stream;
+    const openLog = log;
+    const ticks: Timer = clock.every(TICK_MS, () => {
+      openStream.tick();
+      sessions.tick();
+    });
+
+    let stopped: Promise<void> | undefined;
+    const stop = async (): Promise<void> => {
+      socket.stop();
+      sessions.drainAll();
+      await openStream.close();
+      // The last acknowledgements were handed to the sockets; give them a moment to arrive.
+      const goodbyeMs = clock.monotonicMs() + GOODBYE_MS;
+      while (sessions.connections > 0 && clock.monotonicMs() < goodbyeMs) {
+        await new Promise<void>((resolve) => clock.after(10, resolve));
+      }
+      sessions.closeAll();
+      ticks.cancel();
+      await new Promise<void>((resolve) => checkpointQueue.close(resolve));
+      directory.lock.release();
+    };
+    return {
+      host: socket.host,
+      port: socket.port,
+      get nextOffset() {
+        return openLog.nextOffset;
+      },
+      get connections() {
+        return sessions.connections;
+      },
+      stop: () => {
+        stopped ??= stop();
+        return stopped;
+      },
+    };
+  } catch (error) {
+    await log?.close();
+    await new Promise<void>((resolve) => checkpointQueue.close(resolve));
+    directory.lock.release();
+    throw error;
+  }
+}

@@ -1,0 +1,126 @@
+import { CheckpointFile, type CheckpointOptions } from "../log/checkpoint-file.ts";
+import {
+  ATTEMPTS_CAPACITY,
+  CURSOR_CAPACITY,
+  decodeAttempts,
+  decodeCursor,
+  encodeAttempts,
+  encodeCursor,
+} from "../log/checkpoint-payloads.ts";
+import { groupCheckpointName } from "../log/names.ts";
+import type { CursorSnapshot } from "../queue/cursor.ts";
+import { Group } from "../queue/group.ts";
+import type { GroupOptions } from "../queue/group-options.ts";
+import type { Codec } from "../runtime/codec.ts";
+
+/** How a group's files are opened; the name, capacity and payload are filled in here. */
+export type CheckpointHome = Omit<CheckpointOptions, "name" | "capacity" | "initialPayload">;
+
+/** A group and its files: `cursor*.ckpt` and `attempts*.ckpt` (semantics.md 9, storage.md 8.4). */
+export class ConsumerGroup {
+  readonly name: string;
+  readonly group: Group;
+  readonly #home: CheckpointHome;
+  readonly #codec: Codec;
+  readonly #interval: number;
+  #cursorFile: CheckpointFile | undefined;
+  #attemptsFile: CheckpointFile | undefined;
+  #savedCommitted: number;
+
+  /**
+   * Resumes the group from its files. The default group's are created at once; those of a named group exist from its
+   * first checkpoint on. `head` is the visible head; `interval` the committed records between two cursor checkpoints.
+   */
+  constructor(name: string, options: GroupOptions, home: CheckpointHome, interval: number, head: number) {
+    this.name = name;
+    this.#home = home;
+    this.#codec = home.codec;
+    this.#interval = Math.max(1, interval);
+    const present = (kind: "cursor" | "attempts") =>
+      name === "" || home.files.stat(`${home.root}/${groupCheckpointName(kind, name)}`) !== undefined;
+    if (present("cursor")) this.#cursorFile = this.#openCursor({ committed: 0, runs: [] });
+    if (present("attempts")) this.#attemptsFile = this.#openAttempts();
+    const stored = this.#cursorFile?.payload;
+    const cursor = stored === undefined ? undefined : decodeCursor(stored, this.#codec);
+    const counts = this.#attemptsFile?.payload;
+    const attempts = counts === undefined ? [] : decodeAttempts(counts, this.#codec);
+    this.group = Group.resume(options, cursor ?? { committed: 0, runs: [] }, attempts, head);
+    this.#savedCommitted = this.group.committed;
+  }
+
+  /** Called after the replies of a turn that polled or settled. */
+  turnEnded(): void {
+    if (this.group.committed - this.#savedCommitted >= this.#interval) {
+      this.#saveCursor();
+      this.#saveAttempts();
+    } else if (this.group.redeliveriesSinceFlush > 0) {
+      this.#saveAttempts();
+    }
+  }
+
+  /** A consumer went away: what it settled is kept. */
+  consumerLeft(): void {
+    if (this.#settledAnything()) this.#saveCursor();
+    if (this.group.redeliveriesSinceFlush > 0) this.#saveAttempts();
+  }
+
+  /** Once a second: counts that waited for an earlier save. */
+  tick(): void {
+    if (this.group.redeliveriesSinceFlush > 0) this.#saveAttempts();
+  }
+
+  /** The last save, at a graceful stop; returns once everything is on disk or reported. */
+  async close(): Promise<void> {
+    if (this.#settledAnything()) this.#saveCursor();
+    this.#saveAttempts();
+    await this.#cursorFile?.idle();
+    await this.#attemptsFile?.idle();
+    if (this.group.redeliveriesSinceFlush > 0) {
+      this.#saveAttempts();
+      await this.#attemptsFile?.idle();
+    }
+    this.#cursorFile?.close();
+    this.#attemptsFile?.close();
+  }
+
+  #settledAnything(): boolean {
+    return this.group.committed > this.#savedCommitted || this.group.ackedAheadRuns > 0;
+  }
+
+  #saveCursor(): void {
+    const snapshot = this.group.takeSnapshot();
+    this.#savedCommitted = snapshot.committed;
+    if (this.#cursorFile === undefined) this.#cursorFile = this.#openCursor(snapshot);
+    else this.#cursorFile.save(encodeCursor(snapshot, this.#codec));
+  }
+
+  #saveAttempts(): void {
+    // Up to 32 KiB: while one is being synced the next waits for its turn rather than being encoded every time.
+    if (this.#attemptsFile?.busy === true) return;
+    const pairs = this.group.attemptsSnapshot();
+    this.group.markAttemptsFlushed();
+    if (this.#attemptsFile === undefined) {
+      if (pairs.length === 0) return;
+      this.#attemptsFile = this.#openAttempts();
+    }
+    this.#attemptsFile.save(encodeAttempts(pairs, this.#codec));
+  }
+
+  #openCursor(initial: CursorSnapshot): CheckpointFile {
+    return CheckpointFile.open({
+      ...this.#home,
+      name: groupCheckpointName("cursor", this.name),
+      capacity: CURSOR_CAPACITY,
+      initialPayload: encodeCursor(initial, this.#codec),
+    });
+  }
+
+  #openAttempts(): CheckpointFile {
+    return CheckpointFile.open({
+      ...this.#home,
+      name: groupCheckpointName("attempts", this.name),
+      capacity: ATTEMPTS_CAPACITY,
+      initialPayload: encodeAttempts([], this.#codec),
+    });
+  }
+}

@@ -1,0 +1,184 @@
+import { CompressionError, decompressPayload } from "../log/compressed-payload.ts";
+import { LogReadError, type Window } from "../log/reader.ts";
+import { GenerationExhaustedError } from "../queue/group-options.ts";
+import type { Member } from "../queue/member.ts";
+import {
+  FIELD_FLAGS,
+  FIELD_HEADERS,
+  FIELD_HEADERS_LENGTH,
+  FIELD_KEY,
+  FIELD_KEY_LENGTH,
+  FIELD_PAYLOAD,
+  FIELD_PAYLOAD_LENGTH,
+  FIELD_TIMESTAMP,
+  FIELDS,
+} from "../runtime/codec.ts";
+import { FileSystemError } from "../runtime/file-system.ts";
+import { ErrorText } from "../wire/error-body.ts";
+import {
+  DELIVER_FRAME_OVERHEAD_BYTES,
+  FLOW_END_FRAME_BYTES,
+  GAP_MARKER_FRAME_BYTES,
+  TRUNCATED_FRAME_BYTES,
+  writeDeliverHeader,
+  writeFlowEnd,
+  writeGapMarker,
+  writeTruncated,
+  writeU16,
+} from "../wire/hot.ts";
+import type { ConsumerGroup } from "./consumer-group.ts";
+import type { Session } from "./session.ts";
+
+const COMPRESSED = 0x01;
+const GAP_RETENTION = 1;
+
+/**
+ * The response to one Fetch or Flow (wire.md 9.2, 9.3): polls step by step, each step at most one frame, then FlowEnd.
+ * It stops whenever the socket is full and goes on from there, so a slow reader costs no memory.
+ */
+export class Delivery {
+  readonly #group: ConsumerGroup;
+  readonly #member: Member;
+  readonly #requested: number;
+  readonly #remaining: number;
+  readonly #granted: number;
+  readonly #byteBudget: number;
+  readonly #deadlineMs: number;
+  #stepsLeft: number;
+  #delivered = 0;
+
+  /**
+   * `requested` records at most; `maxBytes` 0 = no bound besides the negotiated one; `deadlineMs` is monotonic time after
+   * which no further step is taken.
+   */
+  constructor(session: Session, group: ConsumerGroup, requested: number, maxBytes: number, deadlineMs: number) {
+    const { consumer } = session;
+    this.#group = group;
+    this.#member = consumer.member as Member;
+    group.group.pruneExpired(this.#member, session.broker.clock.monotonicMs());
+    this.#requested = requested;
+    this.#remaining = consumer.window.remaining(this.#member.held);
+    this.#granted = Math.min(requested, this.#remaining);
+    this.#stepsLeft = this.#granted;
+    const budget = consumer.byteBudget;
+    this.#byteBudget = budget === 0 || maxBytes === 0 ? budget || maxBytes : Math.min(budget, maxBytes);
+    this.#deadlineMs = deadlineMs;
+  }
+
+  /** Writes as much of the response as the socket takes; true once it is complete. */
+  proceed(session: Session): boolean {
+    const { output } = session;
+    const { stream, clock } = session.broker;
+    const nowMs = clock.monotonicMs();
+    const group = this.#group.group;
+    try {
+      this.#reportTruncation(session, stream.log.earliestOffset);
+      group.beginScan(nowMs);
+      const head = stream.log.visibleHead;
+      while (this.#stepsLeft > 0 && nowMs < this.#deadlineMs && this.#withinBudget()) {
+        if (output.backlogBytes > 0) return false;
+        const offset = group.next(this.#member, head);
+        if (offset < 0 || !this.#deliver(session, offset, head)) break;
+        this.#stepsLeft -= 1;
+        this.#delivered += 1;
+      }
+    } catch (error) {
+      if (error instanceof GenerationExhaustedError) session.fatal();
+      else if (error instanceof LogReadError || error instanceof FileSystemError) session.refuse(ErrorText.FetchFailed);
+      else throw error;
+      return true;
+    }
+    session.consumer.window.afterBatch(this.#requested, this.#remaining, this.#granted, this.#delivered);
+    output.reserve(FLOW_END_FRAME_BYTES);
+    output.scratch.at = writeFlowEnd(output.scratch.buffer, output.scratch.at, this.#delivered);
+    return true;
+  }
+
+  /** A connection that holds nothing always gets one record, whatever its size. */
+  #withinBudget(): boolean {
+    return this.#byteBudget === 0 || this.#member.held === 0 || this.#member.heldBytes < this.#byteBudget;
+  }
+
+  /** The records before `earliest` are gone: the group moves there and the consumer is told once. */
+  #reportTruncation(session: Session, earliest: number): void {
+    if (this.#stepsLeft === 0) return;
+    const truncated = this.#group.group.truncateTo(earliest);
+    if (truncated === undefined) return;
+    const { output } = session;
+    const { skipped } = truncated;
+    this.#stepsLeft -= 1;
+    if (session.consumer.gapMarkers) {
+      output.reserve(GAP_MARKER_FRAME_BYTES);
+      const { buffer, at } = output.scratch;
+      output.scratch.at = writeGapMarker(buffer, at, earliest - skipped, earliest, 0, GAP_RETENTION);
+    } else {
+      output.reserve(TRUNCATED_FRAME_BYTES);
+      output.scratch.at = writeTruncated(output.scratch.buffer, output.scratch.at, earliest, skipped);
+    }
+  }
+
+  /** Writes the Deliver frame of a record just claimed; false when it has to stay where it is. */
+  #deliver(session: Session, offset: number, head: number): boolean {
+    const group = this.#group.group;
+    let window: Window;
+    try {
+      window = session.broker.stream.log.read(offset, head);
+    } catch (error) {
+      group.unclaim(offset);
+      throw error;
+    }
+    const { rows } = window;
+    const at = (offset - window.firstOffset) * FIELDS;
+    let flags = rows[at + FIELD_FLAGS];
+    const keyLength = rows[at + FIELD_KEY_LENGTH];
+    const headersLength = rows[at + FIELD_HEADERS_LENGTH];
+    let payloadSource = window.buffer;
+    let payload = rows[at + FIELD_PAYLOAD];
+    let payloadLength = rows[at + FIELD_PAYLOAD_LENGTH];
+    group.setBytes(offset, keyLength + headersLength + payloadLength);
+    if ((flags & COMPRESSED) !== 0 && !session.consumer.compressedDeliveries) {
+      const plain = decompressed(session, payloadSource.subarray(payload, payload + payloadLength));
+      if (plain === undefined) {
+        // Handing it out undecoded would break the agreement with the peer (wire.md 16).
+        group.unclaim(offset);
+        return false;
+      }
+      flags &= ~COMPRESSED;
+      payloadSource = plain;
+      payload = 0;
+      payloadLength = plain.length;
+    }
+    const { output } = session;
+    const { scratch } = output;
+    output.reserve(DELIVER_FRAME_OVERHEAD_BYTES);
+    scratch.at = writeDeliverHeader(
+      scratch.buffer,
+      scratch.at,
+      offset,
+      group.lastGeneration,
+      flags,
+      window.buffer,
+      rows[at + FIELD_TIMESTAMP],
+      keyLength,
+      headersLength,
+      payloadLength,
+    );
+    const key = rows[at + FIELD_KEY];
+    if (keyLength > 0) output.bytes(window.buffer, key, key + keyLength);
+    output.reserve(2);
+    scratch.at = writeU16(scratch.buffer, scratch.at, headersLength);
+    const headers = rows[at + FIELD_HEADERS];
+    if (headersLength > 0) output.bytes(window.buffer, headers, headers + headersLength);
+    output.bytes(payloadSource, payload, payload + payloadLength);
+    return true;
+  }
+}
+
+function decompressed(session: Session, stored: Uint8Array): Uint8Array | undefined {
+  try {
+    return decompressPayload(stored, session.broker.codec);
+  } catch (error) {
+    if (error instanceof CompressionError) return undefined;
+    throw error;
+  }
+}

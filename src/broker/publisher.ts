@@ -1,0 +1,11 @@
+/** What a stream tells those who publish to it. All of it happens on the main thread, between their own turns. */
+export interface Publisher {
+  /** Records below `head` may be acknowledged. Returns true once nothing of this publisher is unsettled. */
+  settle(head: number): boolean;
+  /** Records from `from` on were given up; those below it are settled. */
+  rejected(from: number): void;
+  /** The log will not take or acknowledge anything any more; records below `head` are settled. */
+  froze(head: number): void;
+  /** An append that was cut short may go on. */
+  roomMade(): void;
+}
