@@ -155,7 +155,7 @@ export class Group {
       this.#sweeping = false;
     }
     for (; offset < end; offset++) {
-      if (offset - this.#committed >= table.reach) table.reserve(this.#committed, offset - this.#committed + 1);
+      if (offset - this.#committed >= table.capacity) table.reserve(this.#committed, offset - this.#committed + 1);
       const slot = offset & table.mask;
       if (table.state[slot] === FREE || table.deadline[slot] <= this.#now) return this.#claim(member, offset);
       if (offset === this.#frontier) this.#frontier = offset + 1;
@@ -400,7 +400,7 @@ export class Group {
   }
 
   #rememberRun(run: OffsetRun): void {
-    this.#table.reserve(this.#committed, run.end - this.#committed + 1);
+    this.#table.reserve(this.#committed, run.end - this.#committed);
     if (run.end > this.#end) this.#end = run.end;
     for (let offset = run.start; offset < run.end; offset++) {
       const slot = offset & this.#table.mask;

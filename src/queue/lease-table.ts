@@ -18,8 +18,7 @@ const INITIAL_CAPACITY = 2 * BLOCK_SLOTS;
  *
  * `deadline` is `Infinity` in every slot that is not leased, so that "claimable again" is one comparison. `deliveries` of
  * a FREE slot is the count carried over from an earlier life of the lease. Blocks of slots have a lower bound of their
- * deadlines, by which a scan passes over a long leased prefix; one block of the ring is always left unused, so that its two
- * ends never share a block.
+ * deadlines, by which a scan passes over a long leased prefix.
  */
 export class LeaseTable {
   state: Uint8Array;
@@ -31,8 +30,6 @@ export class LeaseTable {
   deadline: Float64Array;
   /** Offset -> slot is `offset & mask`; exact for offsets up to 2^53, since `&` takes its operand modulo 2^32. */
   mask: number;
-  /** How many offsets, counted from the committed one, the ring can tell apart. */
-  reach: number;
   /** Lower bound of all deadlines. */
   earliest = Number.POSITIVE_INFINITY;
   #blockEarliest: Float64Array;
@@ -47,16 +44,20 @@ export class LeaseTable {
     this.attemptStart = new Float64Array(capacity);
     this.deadline = new Float64Array(capacity).fill(Number.POSITIVE_INFINITY);
     this.mask = capacity - 1;
-    this.reach = capacity - BLOCK_SLOTS;
     this.#blockEarliest = new Float64Array(capacity >> BLOCK_SHIFT).fill(Number.POSITIVE_INFINITY);
+  }
+
+  /** How many offsets, counted from the committed one, the ring can tell apart. */
+  get capacity(): number {
+    return this.mask + 1;
   }
 
   /** Doubles until `offsets` offsets counted from `committed` can be told apart; the states move along. */
   reserve(committed: number, offsets: number): void {
-    if (offsets <= this.reach) return;
-    const oldCapacity = this.mask + 1;
+    const oldCapacity = this.capacity;
+    if (offsets <= oldCapacity) return;
     let capacity = oldCapacity;
-    while (capacity - BLOCK_SLOTS < offsets) capacity *= 2;
+    while (capacity < offsets) capacity *= 2;
     const oldMask = this.mask;
     const mask = capacity - 1;
     const move = <T extends Uint8Array | Int32Array | Uint32Array | Float64Array>(from: T, to: T): T => {
@@ -72,7 +73,6 @@ export class LeaseTable {
     this.attemptStart = move(this.attemptStart, new Float64Array(capacity));
     this.deadline = move(this.deadline, new Float64Array(capacity).fill(Number.POSITIVE_INFINITY));
     this.mask = mask;
-    this.reach = capacity - BLOCK_SLOTS;
     this.#blockEarliest = new Float64Array(capacity >> BLOCK_SHIFT);
     for (let slot = 0; slot < capacity; slot += BLOCK_SLOTS) this.refreshBlock(slot);
   }
