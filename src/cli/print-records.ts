@@ -1,0 +1,135 @@
+import {
+  CompressionCodec,
+  CompressionError,
+  decompressPayload,
+  readCompressionDescriptor,
+} from "../log/compressed-payload.ts";
+import { LOSS_REASONS, type LossEvent, lossTotals, skippedBytes } from "../log/loss-report.ts";
+import { type OfflineRecord, readLog } from "../log/offline-reader.ts";
+import type { Codec } from "../runtime/codec.ts";
+import { createRuntime } from "../runtime/runtime.ts";
+import { jsonString } from "./envelope.ts";
+import { storageFailure } from "./storage-failure.ts";
+import type { Context } from "./verb.ts";
+
+/** Which records `peek` and `dump` show, and how. */
+export interface RecordSelection {
+  readonly fromOffset: bigint;
+  /** Undefined: all. */
+  readonly limit: bigint | undefined;
+  readonly json: boolean;
+  /** Stored lengths, nothing decompressed. */
+  readonly raw: boolean;
+}
+
+const FLAG_COMPRESSED = 0x01;
+
+interface Shown {
+  readonly bytes: number;
+  readonly codec: string;
+  /** Absent for a payload that is stored as it is, and in raw form. */
+  readonly decoded?: boolean;
+  readonly reason?: string;
+}
+
+function codecName(stored: Uint8Array): string {
+  const id = readCompressionDescriptor(stored)?.codecId;
+  switch (id) {
+    case undefined:
+      return "?";
+    case CompressionCodec.None:
+      return "none";
+    case CompressionCodec.Lz4:
+      return "lz4";
+    case CompressionCodec.Zstd:
+      return "zstd";
+    default:
+      return String(id);
+  }
+}
+
+function show(record: OfflineRecord, codec: Codec, raw: boolean): Shown {
+  if ((record.flags & FLAG_COMPRESSED) === 0) {
+    return { bytes: record.storedPayloadLength, codec: "none" };
+  }
+  const name = codecName(record.payload);
+  if (raw) {
+    return { bytes: record.storedPayloadLength, codec: name };
+  }
+  try {
+    return { bytes: decompressPayload(record.payload, codec).length, codec: name, decoded: true };
+  } catch (error) {
+    const reason = error instanceof CompressionError ? error.message : "decode-error";
+    return { bytes: record.storedPayloadLength, codec: name, decoded: false, reason };
+  }
+}
+
+/** The frozen line of one record (cli.md 5.2). Key and payload bytes are never part of it. */
+function recordLine(record: OfflineRecord, shown: Shown, json: boolean): string {
+  const { offset, timestampMs, keyLength } = record;
+  if (json) {
+    const decoded = shown.decoded === undefined ? "" : `,"decoded":${shown.decoded}`;
+    const reason = shown.reason === undefined ? "" : `,"reason":${jsonString(shown.reason)}`;
+    return `{"offset":${offset},"ts_ms":${timestampMs},"bytes":${shown.bytes},"key_bytes":${keyLength},"crc":"ok","codec":${jsonString(shown.codec)}${decoded}${reason}}`;
+  }
+  const decoded = shown.decoded === undefined ? "" : ` decoded=${shown.decoded}`;
+  const reason = shown.reason === undefined ? "" : ` reason=${shown.reason}`;
+  return `offset=${offset} ts_ms=${timestampMs} bytes=${shown.bytes} key_bytes=${keyLength} crc=ok codec=${shown.codec}${decoded}${reason}`;
+}
+
+/** What was cut off behind the last record shown; nothing when nothing was. */
+function lossLines(losses: readonly LossEvent[], json: boolean): string[] {
+  const { bytes } = lossTotals(losses);
+  if (losses.length === 0) {
+    return [];
+  }
+  if (json) {
+    const events = losses.map(
+      ({ segmentId, start, end, reason }) =>
+        `{"segment":${segmentId},"start":${start},"end":${end},"reason":"${LOSS_REASONS[reason].label}"}`,
+    );
+    return [`{"loss":{"bytes":${bytes},"events":[${events.join(",")}]}}`];
+  }
+  return [
+    `note: ${bytes} byte(s) past the durable head are torn or corrupt and were not shown (${losses.length} event(s))`,
+    ...losses.map(
+      (event) =>
+        `  segment ${event.segmentId} bytes [${event.start}, ${event.start + skippedBytes(event)}) reason=${LOSS_REASONS[event.reason].label}`,
+    ),
+  ];
+}
+
+/**
+ * Prints the records of a stopped data directory and what lies torn behind them (cli.md 5.1, 5.2), changing nothing and
+ * taking no lock. Throws CliError: 2 without a directory, 4 for a broken chain, 70 for I/O.
+ */
+export async function printRecords(
+  directory: string,
+  { fromOffset, limit, json, raw }: RecordSelection,
+  { output }: Context,
+): Promise<number> {
+  const { runtime } = createRuntime();
+  try {
+    const log = readLog(runtime.files, runtime.codec, directory);
+    let left = limit;
+    if (left !== 0n) {
+      const from = fromOffset > BigInt(Number.MAX_SAFE_INTEGER) ? Number.POSITIVE_INFINITY : Number(fromOffset);
+      for (const record of log.records(from)) {
+        output.line(recordLine(record, show(record, runtime.codec, raw), json));
+        if (output.full) {
+          await output.flush();
+        }
+        if (left !== undefined && --left === 0n) {
+          break;
+        }
+      }
+    }
+    for (const line of lossLines(log.losses(), json)) {
+      output.line(line);
+    }
+    await output.flush();
+    return 0;
+  } catch (error) {
+    throw storageFailure(error, "reading", directory);
+  }
+}

@@ -1,0 +1,132 @@
+import { lookup } from "node:dns/promises";
+import { dirname, resolve } from "node:path";
+import type { RunningBroker } from "../broker/broker.ts";
+import { formatAddress } from "../config/address.ts";
+import { brokerOptions } from "../config/broker-options.ts";
+import type { ParsedFlags } from "../config/flags.ts";
+import type { Settings } from "../config/keys.ts";
+import { materializedLine } from "../config/materialized.ts";
+import { resolveSettings } from "../config/resolve.ts";
+import { addressSource, validate, worstCaseLoss } from "../config/validate.ts";
+import { CliError } from "./errors.ts";
+import type { Output } from "./output.ts";
+import { storageFailure } from "./storage-failure.ts";
+import type { Context } from "./verb.ts";
+
+async function resolveHost(host: string): Promise<string[]> {
+  try {
+    return (await lookup(host, { all: true })).map(({ address }) => address);
+  } catch {
+    return [];
+  }
+}
+
+/** A supervisor may stop reading after the listening line, so a stdout that fails stops nothing. */
+class StartupOutput {
+  readonly #output: Output;
+
+  constructor(output: Output) {
+    this.#output = output;
+  }
+
+  line(text: string): void {
+    this.#output.line(text);
+    this.#output.flush().catch(() => {});
+    if (this.#output.captures) {
+      // The envelope comes at the exit; whoever supervises needs these lines now (cli.md 1.4).
+      this.#output.note(text);
+    }
+  }
+}
+
+function printStart(settings: Settings, address: string, warnings: readonly string[], output: Output): void {
+  const startup = new StartupOutput(output);
+  startup.line(`ironbus listening on ${address}, data dir ${settings.data_dir}`);
+  if (settings.durability_level !== "sync") {
+    startup.line(
+      `WARN: --durability-level ${settings.durability_level}: I2 (ack-implies-durable) is WAIVED; this broker is NOT ` +
+        `power-loss safe; worst case ${worstCaseLoss(settings)}`,
+    );
+  }
+  output.note(materializedLine(settings));
+  for (const warning of warnings) {
+    output.note(`WARN: config: ${warning}`);
+  }
+}
+
+/** Resolves with the first SIGINT or SIGTERM; further ones, as wrappers send them twice, change nothing. */
+function stopRequested(): Promise<NodeJS.Signals> {
+  return new Promise((stop) => {
+    process.on("SIGINT", stop);
+    process.on("SIGTERM", stop);
+  });
+}
+
+/** Waits for the drain, at most `timeoutMs` (0: for ever). False when the time ran out. */
+function within(timeoutMs: number, drained: Promise<void>): Promise<boolean> {
+  return new Promise((settle, reject) => {
+    // Longer delays fire at once.
+    const timer = timeoutMs > 0 ? setTimeout(() => settle(false), Math.min(timeoutMs, 2 ** 31 - 1)) : undefined;
+    drained.then(
+      () => {
+        clearTimeout(timer);
+        settle(true);
+      },
+      (error: unknown) => {
+        clearTimeout(timer);
+        reject(error);
+      },
+    );
+  });
+}
+
+/** Runs the broker until a signal asks it to stop (cli.md 4). Returns the exit code. */
+export async function serve(flags: ParsedFlags, { output, environment }: Context): Promise<number> {
+  const settings = resolveSettings(flags, environment);
+  const valid = await validate(settings, addressSource(flags.has("--addr"), environment), resolveHost);
+  if (flags.has("--check-only")) {
+    output.line("ok: serve config is valid (--check-only; broker not started)");
+    return 0;
+  }
+  const options = brokerOptions(valid);
+  const stop = stopRequested();
+  process.on("SIGHUP", () => output.note("SIGHUP: no --config file is set; nothing to reload"));
+  const [{ startBroker }, { createRuntime }] = await Promise.all([
+    import("../broker/broker.ts"),
+    import("../runtime/runtime.ts"),
+  ]);
+  const { runtime, warnings } = createRuntime([options.dataDir, dirname(resolve(options.dataDir))]);
+  let broker: RunningBroker;
+  try {
+    broker = await startBroker(options, runtime, {
+      warned: (message) => output.note(`WARN: ${message}`),
+      froze: (error) =>
+        output.note(`ERROR: the log is frozen, publishing is refused until a restart, reads go on: ${error.message}`),
+    });
+  } catch (error) {
+    throw startFailure(error, options);
+  }
+  for (const warning of warnings) {
+    output.note(`WARN: ${warning}`);
+  }
+  printStart(settings, formatAddress(broker), valid.warnings, output);
+  await stop;
+  const drained = await within(options.drainTimeoutMs, broker.stop());
+  if (!drained) {
+    output.note(
+      `WARN: graceful drain exceeded --drain-timeout-ms (${options.drainTimeoutMs} ms); forcing exit. ` +
+        "What was not acknowledged may be lost; the next start recovers the log.",
+    );
+  }
+  return 0;
+}
+
+const LISTEN_CODES = new Set(["EADDRINUSE", "EADDRNOTAVAIL", "EACCES", "EAFNOSUPPORT", "EMFILE", "ENFILE"]);
+
+function startFailure(error: unknown, options: { host: string; port: number; dataDir: string }): unknown {
+  const code = (error as { code?: unknown }).code;
+  if (typeof code === "string" && LISTEN_CODES.has(code) && !("path" in (error as object))) {
+    return new CliError("internal", `cannot listen on ${formatAddress(options)}: ${code}`);
+  }
+  return storageFailure(error, "opening", options.dataDir);
+}
