@@ -1,0 +1,38 @@
+//! Drives a broker as fast as one core can, and measures what this machine can do without one.
+//!
+//!     ironbus-load publish --addr H:P --size BYTES --count N --window W [--connections C]
+//!     ironbus-load consume --addr H:P --size BYTES --count N
+//!     ironbus-load echo    --size BYTES --reply BYTES --count N
+//!     ironbus-load sync    --dir DIR --size BYTES --count N [--direct]
+//!
+//! Each prints one line of JSON. Every acknowledgement and delivery is checked, not just counted: a wrong offset, a lost or
+//! changed payload ends the run with an error.
+
+mod bare;
+mod consume;
+mod frames;
+mod options;
+mod publish;
+mod socket;
+mod stats;
+
+use options::Options;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let verb = arguments.next().unwrap_or_default();
+    let result = Options::parse(arguments).and_then(|options| match verb.as_str() {
+        "publish" => publish::run(&options),
+        "consume" => consume::run(&options),
+        "echo" => bare::echo(&options),
+        "sync" => bare::sync(&options),
+        _ => Err(format!("unknown verb {verb:?}: publish, consume, echo, sync")),
+    });
+    match result {
+        Ok(line) => println!("{line}"),
+        Err(message) => {
+            eprintln!("ironbus-load: {message}");
+            std::process::exit(1);
+        }
+    }
+}
