@@ -22,7 +22,10 @@ export const FIELD_PAYLOAD_LENGTH = 7;
 export const ScanStop = {
   /** `end` was reached exactly after the last record, or `maxRecords` was. */
   End: 0,
-  /** Fewer bytes than the next frame needs; result[2] = the frame's total length, or 36 when not even its header is there. */
+  /**
+   * Fewer bytes than the next frame needs; result[2] = the frame's total length, or 36 when not even its header is there
+   * (38 when the length of its subject or stream tag is missing).
+   */
   Truncated: 1,
   BadMagic: 2,
   UnsupportedVersion: 3,
@@ -66,7 +69,7 @@ export interface Codec {
   /**
    * Walks stored frames in buffer[start, end), checking each completely (header, lengths, body CRC, xxh3), filling one
    * table row a frame. Stops after `maxRecords`, or at the first frame that is not intact. `sequence` is the expected
-   * sequence of the first frame, each next one higher; -1 accepts any. Returns how many intact frames were found;
+   * sequence of the first frame, each next one higher; -1 accepts any in every frame. Returns how many intact frames were found;
    * result[0] = position after the last of them, result[1] = ScanStop, result[2] and result[3] as ScanStop says.
    */
   scan(

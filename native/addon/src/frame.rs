@@ -191,20 +191,18 @@ impl Frame {
 
         let (key, headers, payload) = (words[2] >> 32, words[3] & 0xFFFF_FFFF, words[3] >> 32);
         let body = key + headers + payload;
-        let mut tag_bytes = 0;
+        let mut tag_length = 0;
         if tagged != 0 {
-            tag_bytes = 6;
-            if let Some(length) = bytes.get(HEADER_BYTES..HEADER_BYTES + 2) {
-                tag_bytes += u64::from(length[0]) | u64::from(length[1]) << 8;
-            }
+            let Some(length) = bytes.get(HEADER_BYTES..HEADER_BYTES + 2) else {
+                return Err(Fault::Truncated { needed: HEADER_BYTES as u64 + 2 });
+            };
+            tag_length = u64::from(length[0]) | u64::from(length[1]) << 8;
         }
+        let tag_bytes = if tagged != 0 { 2 + tag_length + 4 } else { 0 };
         let xxh3_bytes = if flags & HAS_XXH3 != 0 { XXH3_BYTES as u64 } else { 0 };
         let total = HEADER_BYTES as u64 + tag_bytes + body + xxh3_bytes + TRAILER_BYTES as u64;
         if total > MAX_FRAME_BYTES {
             return Err(Fault::TooLarge);
-        }
-        if tagged != 0 && bytes.len() < HEADER_BYTES + 2 {
-            return Err(Fault::Truncated { needed: HEADER_BYTES as u64 + 2 });
         }
         let Some(frame) = bytes.get(..total as usize) else {
             return Err(Fault::Truncated { needed: total });
@@ -213,13 +211,17 @@ impl Frame {
         let end = frame.len() - TRAILER_BYTES;
         if (flags & HAS_KEY != 0) != (key != 0)
             || (flags & HAS_XXH3 != 0) != (body >= XXH3_FROM_BYTES)
-            || u64::from(half_word(frame, end + 4)) != total
+            || (tagged != 0) != (tag_length != 0)
         {
             return Err(Fault::BadLength);
         }
+        // Before the trailer's length, as the contract's vectors have it: a damaged subject length moves the trailer.
         let body_start = HEADER_BYTES + tag_bytes as usize;
         if tagged != 0 && crc32c(&frame[HEADER_BYTES..body_start - 4]) != half_word(frame, body_start - 4) {
             return Err(if tagged == HAS_SUBJECT { Fault::BadSubjectCrc } else { Fault::BadStreamTagCrc });
+        }
+        if u64::from(half_word(frame, end + 4)) != total {
+            return Err(Fault::BadLength);
         }
         let body_bytes = &frame[body_start..body_start + body as usize];
         if crc32c(body_bytes) != half_word(frame, end) {

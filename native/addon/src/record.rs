@@ -43,8 +43,8 @@ pub fn seal(
     if result.is_empty() {
         return Err(invalid("result must have an entry"));
     }
-    // An f64 to usize cast saturates and takes NaN for 0, which stops before the first record.
-    let stop_at = stop_at as usize;
+    // The cast saturates and takes NaN for 0, which stops before the first record.
+    let stop_at = stop_at.ceil() as usize;
 
     let chunk = chunk.as_slice();
     let rows = &table.as_slice()[first as usize * FIELDS..count as usize * FIELDS];
@@ -112,8 +112,8 @@ pub fn scan(
             }
         };
         if let Some(expected) = &mut expected {
-            if frame.sequence != *expected {
-                let exact = frame.sequence <= MAX_SAFE_INTEGER as u64;
+            let exact = frame.sequence <= MAX_SAFE_INTEGER as u64;
+            if frame.sequence != *expected || !exact {
                 stop = (SEQUENCE_MISMATCH, 0.0, if exact { frame.sequence as f64 } else { -1.0 });
                 break;
             }
