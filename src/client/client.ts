@@ -165,7 +165,7 @@ export class Client implements AsyncDisposable {
   }
 
   /** The message failed; it is delivered again, after a while. */
-  nack(message: Message, options: NackOptions = {}): Promise<Settlement> {
+  async nack(message: Message, options: NackOptions = {}): Promise<Settlement> {
     return settleOne(this.#connection, AckOp.Nack, message, nackDelay(options), options.signal);
   }
 
@@ -185,7 +185,7 @@ export class Client implements AsyncDisposable {
   }
 
   /** nack() for many, pipelined; see ackAll(). */
-  nackAll(messages: readonly Message[], options: NackOptions = {}): Promise<Settlements> {
+  async nackAll(messages: readonly Message[], options: NackOptions = {}): Promise<Settlements> {
     return settleMany(this.#connection, AckOp.Nack, messages, nackDelay(options), options.signal);
   }
 

@@ -232,7 +232,7 @@ export class Connection implements TransportEvents {
       // Messages keep views of their frame, and the buffer of a frame that was split between chunks is used again.
       const complete =
         tag === Tag.Deliver && buffer !== chunk
-          ? sink.frame(tag, buffer.slice(bodyStart, bodyEnd), 0, bodyEnd - bodyStart)
+          ? sink.frame(tag, new Uint8Array(buffer.subarray(bodyStart, bodyEnd)), 0, bodyEnd - bodyStart)
           : sink.frame(tag, buffer, bodyStart, bodyEnd);
       // A sink that failed the connection from within has emptied the runs.
       if (complete && this.#failure === undefined) {

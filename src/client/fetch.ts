@@ -25,9 +25,9 @@ const NO_BYTES = new Uint8Array(0);
 
 /** Leases what is ready now; an empty queue gives an empty batch at once. See Client.fetch(). */
 export function fetchBatch(connection: Connection, options: FetchOptions): Promise<Batch> {
-  const max = wholeNumber("max", options.max ?? DEFAULT_MAX, 0, 0xffff_ffff);
-  const maxBytes = wholeNumber("maxBytes", options.maxBytes ?? 0, 0, Number.MAX_SAFE_INTEGER);
   return exchange(connection, options.signal, (resolve, reject) => {
+    const max = wholeNumber("max", options.max ?? DEFAULT_MAX, 0, 0xffff_ffff);
+    const maxBytes = wholeNumber("maxBytes", options.maxBytes ?? 0, 0, Number.MAX_SAFE_INTEGER);
     appendFetch(connection.out, max, maxBytes, options.noWait === true);
     connection.owe(new BatchReply(max, resolve, reject));
     connection.flushSoon();

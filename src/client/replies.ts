@@ -1,14 +1,14 @@
-import { decodeErrorBody, isRetryableCode } from "../wire/error-body.ts";
+import { decodeErrorBody, isErrorCode, isRetryableCode } from "../wire/error-body.ts";
 import { Reader } from "../wire/reader.ts";
 import { Tag, tagName } from "../wire/tags.ts";
 import { decodeUtf8Lossy } from "../wire/utf8.ts";
 import type { Connection, ReplySink } from "./connection.ts";
 import { BrokerError, ConnectionClosedError, NotLeaderError, ProtocolError } from "./errors.ts";
 
-/** The typed error for an Err frame's body. */
+/** The typed error for an Err frame's body. A code that is not in the registry is no code (wire.md 7.1). */
 export function brokerError(buffer: Uint8Array, start: number, end: number, index?: number): BrokerError {
   const { code, message } = decodeErrorBody(new Reader(buffer, start, end));
-  return new BrokerError(message, code === "" ? undefined : code, isRetryableCode(code), index);
+  return new BrokerError(message, isErrorCode(code) ? code : undefined, isRetryableCode(code), index);
 }
 
 // NotLeader: version u8 (any), leader_hint var, ignored bytes (wire.md 3, 15)
