@@ -71,7 +71,7 @@ export interface StoredRecord {
   readonly headers: Uint8Array;
   /** As stored: a compressed object when Compressed is set (storage.md 4). */
   readonly payload: Uint8Array;
-  /** At most 65,535 bytes; a record has a subject or a stream tag, never both. */
+  /** 1 to 65,535 bytes; a record has a subject or a stream tag, never both. */
   readonly subject?: Uint8Array;
   readonly streamTag?: Uint8Array;
 }
@@ -85,13 +85,13 @@ export interface DecodedRecord {
 
 /**
  * The frame of `record` (storage.md 3.1-3.4). Throws RecordError BadLength for a subject beside a stream tag or one
- * above 65,535 bytes, TooLarge above 1 GiB, and RangeError for a sequence or timestamp outside of u64.
+ * that is empty or above 65,535 bytes, TooLarge above 1 GiB, and RangeError for a sequence or timestamp outside of u64.
  */
 export function encodeRecord(record: StoredRecord, codec: Codec): Uint8Array {
   const { key, headers, payload, subject, streamTag } = record;
   if (subject !== undefined && streamTag !== undefined) throw new RecordError("BadLength");
   const label = subject ?? streamTag;
-  if (label !== undefined && label.length > 0xffff) throw new RecordError("BadLength");
+  if (label !== undefined && (label.length === 0 || label.length > 0xffff)) throw new RecordError("BadLength");
   for (const value of [record.sequence, record.timestampMs]) {
     if (BigInt.asUintN(64, value) !== value) throw new RangeError(`${value} is not a u64`);
   }
@@ -166,8 +166,9 @@ export function decodeRecord(buffer: Uint8Array, codec: Codec, start = 0, end = 
 
   if (((flags & RecordFlag.HasKey) !== 0) !== keyLength > 0) throw new RecordError("BadLength");
   if (hasXxh3 !== bodyLength >= XXH3_THRESHOLD_BYTES) throw new RecordError("BadLength");
-  if (view.getUint32(lengthBytes - 4, true) !== lengthBytes) throw new RecordError("BadLength");
+  if (hasLabel && labelLength === 0) throw new RecordError("BadLength");
 
+  // Before the trailer's length, as the published vectors have it: a damaged label length moves the trailer.
   let label: Uint8Array | undefined;
   if (hasLabel) {
     const labelStart = RECORD_HEADER_LENGTH + 2;
@@ -177,6 +178,7 @@ export function decodeRecord(buffer: Uint8Array, codec: Codec, start = 0, end = 
       throw new RecordError(flags & RecordFlag.HasSubject ? "BadSubjectCrc" : "BadStreamTagCrc");
     }
   }
+  if (view.getUint32(lengthBytes - 4, true) !== lengthBytes) throw new RecordError("BadLength");
   const bodyEnd = bodyStart + bodyLength;
   if (view.getUint32(lengthBytes - 8, true) !== codec.crc32c(bytes, bodyStart, bodyEnd)) {
     throw new RecordError("BadBodyCrc");
