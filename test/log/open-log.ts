@@ -53,7 +53,8 @@ export class TestLog {
   /** The payloads from the earliest retained offset to the visible head. */
   payloads(): string[] {
     const found: string[] = [];
-    for (let offset = this.log.earliestOffset; offset < this.log.visibleHead; offset++) found.push(this.payload(offset));
+    for (let offset = this.log.earliestOffset; offset < this.log.visibleHead; offset++)
+      found.push(this.payload(offset));
     return found;
   }
 

@@ -49,8 +49,10 @@ describe("group commit", () => {
     expect(test.payloads()).toEqual(numbered(3));
     await test.close();
     const image = test.files.cutPower({ style: "lost" });
-    const again = new TestLog({}, image);
-    expect(again.payloads()).toEqual(numbered(3));
+    // The bytes of the failed barrier may have reached the disk or not; nobody was told that they did.
+    const survived = new TestLog({}, image).payloads();
+    expect(survived.slice(0, 3)).toEqual(numbered(3));
+    expect(["", "lost"]).toContain(survived.slice(3).join());
   });
 
   it("a failed write freezes too", () => {
@@ -140,7 +142,7 @@ describe("segments", () => {
   it("storage.md 26.33: a failed directory barrier at that place freezes", () => {
     const test = new TestLog({ maxSegmentBytes: 184 });
     test.commit(numbered(3));
-    test.files.fail({ operation: "sync", path: /\/data$/, code: "EIO" });
+    test.files.fail({ operation: "sync-directory", path: /data$/, code: "EIO" });
     test.commit(["x", "y"]);
     expect(test.log.frozen?.message).toMatch(/EIO/);
     expect(test.payloads()).toEqual(numbered(3));
@@ -151,9 +153,9 @@ describe("segments", () => {
     const large = lcg(7, 3_000_000);
     test.commit(["before", large, "between", lcg(8, 200_000), "after"]);
     expect(test.log.visibleHead).toBe(5);
-    expect(test.payloadBytes(1)).toEqual(large);
+    expect(Buffer.compare(test.payloadBytes(1), large)).toBe(0);
     expect(test.payload(2)).toBe("between");
-    expect(test.payloadBytes(3)).toEqual(lcg(8, 200_000));
+    expect(Buffer.compare(test.payloadBytes(3), lcg(8, 200_000))).toBe(0);
     expect(test.payload(4)).toBe("after");
   });
 });
