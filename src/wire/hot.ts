@@ -206,10 +206,10 @@ export class AckView {
 
 /** Reads the Ack body [start, end) into `view`. Throws WireError. */
 export function readAck(buffer: Uint8Array, start: number, end: number, view: AckView): void {
-  if (end - start < 25) throw truncated();
+  if (end === start) throw truncated();
   const op = buffer[start];
   if (op > AckOp.Progress) throw unknownAckOp(op);
-  if (end - start > 25) throw trailingBytes();
+  checkLength(start, end, 25);
   view.op = op as AckOp;
   view.offset = readU64(buffer, start + 1);
   view.generation = readU64(buffer, start + 9);

@@ -29,12 +29,17 @@ export interface StoredRecord {
 const HEADER_BYTES = 36;
 const TRAILER_BYTES = 8;
 const XXH3_BYTES = 8;
+const LABEL_OVERHEAD_BYTES = 6;
 const MAGIC = 0x4942;
 const VERSION = 1;
+/** Bodies from this length on carry a hash. */
+const XXH3_FROM_BYTES = 65_536;
+const MAX_RECORD_BYTES = 1 << 30;
+const FLAG_KEY = 0x02;
 const FLAG_XXH3 = 0x04;
 const FLAG_SUBJECT = 0x08;
 const FLAG_STREAM_TAG = 0x10;
-const KNOWN_FLAGS = 0x1f;
+const FLAG_ENCRYPTED = 0x20;
 
 // magic u16 0x4942, version u8 1, flags u8, seq u64, timestamp_ms u64, key_len u32, headers_len u32, payload_len u32,
 // CRC-32C of the 32 bytes before u32; [len u16, label, CRC-32C of both u32]; key, headers, payload; [xxh3-64 of the
@@ -45,12 +50,12 @@ const KNOWN_FLAGS = 0x1f;
  * `recordCount` intact ones. Compressed payloads are given as stored.
  */
 export function decodeStoredRecords(batch: DeliverBatch, checksums: Checksums): StoredRecord[] {
-  const { frames } = batch;
-  if (batch.recordCount * (HEADER_BYTES + TRAILER_BYTES) > frames.length) throw badRecord("the batch is truncated");
+  const { frames, recordCount, firstOffset } = batch;
+  if (recordCount * (HEADER_BYTES + TRAILER_BYTES) > frames.length) throw badRecord("record frame is truncated");
   const records: StoredRecord[] = [];
   let at = 0;
-  for (let index = 0; index < batch.recordCount; index++) {
-    const record = decodeStoredRecord(frames, at, batch.firstOffset + BigInt(index), checksums);
+  for (let index = 0; index < recordCount; index++) {
+    const record = decodeStoredRecord(frames, at, firstOffset + BigInt(index), checksums);
     records.push(record);
     at += record.frame.length;
   }
@@ -58,56 +63,72 @@ export function decodeStoredRecords(batch: DeliverBatch, checksums: Checksums): 
   return records;
 }
 
+/**
+ * The checks in the order of storage.md 3.5, the label's CRC before the trailer's length as upstream has them; the first
+ * that fails names the error.
+ */
 function decodeStoredRecord(buffer: Uint8Array, start: number, offset: bigint, checksums: Checksums): StoredRecord {
-  const available = buffer.length - start;
-  if (available < HEADER_BYTES) throw badRecord("a stored record is truncated");
-  if (readU16(buffer, start) !== MAGIC) throw badRecord("a stored record has the wrong magic");
-  if (buffer[start + 2] !== VERSION) throw badRecord(`unknown stored record version ${buffer[start + 2]}`);
-  if (checksums.crc32c(buffer, start, start + 32) !== readU32(buffer, start + 32)) {
-    throw badRecord("the header checksum of a stored record does not match");
-  }
+  checkHeader(buffer, start, checksums);
   const flags = buffer[start + 3];
-  const labelled = flags & (FLAG_SUBJECT | FLAG_STREAM_TAG);
-  if (flags & ~KNOWN_FLAGS || labelled === (FLAG_SUBJECT | FLAG_STREAM_TAG)) {
-    throw badRecord(`a stored record has the flags ${flags}`);
-  }
   const keyLength = readU32(buffer, start + 20);
   const headersLength = readU32(buffer, start + 24);
   const payloadLength = readU32(buffer, start + 28);
-  let at = start + HEADER_BYTES;
-  let label = buffer.subarray(at, at);
-  if (labelled !== 0) {
-    if (available < HEADER_BYTES + 2) throw badRecord("a stored record is truncated");
-    const labelEnd = at + 2 + readU16(buffer, at);
-    if (labelEnd + 4 > buffer.length) throw badRecord("a stored record is truncated");
-    if (checksums.crc32c(buffer, at, labelEnd) !== readU32(buffer, labelEnd)) {
-      throw badRecord("the label checksum of a stored record does not match");
-    }
-    label = buffer.subarray(at + 2, labelEnd);
-    at = labelEnd + 4;
+  const bodyLength = keyLength + headersLength + payloadLength;
+  const labelAt = start + HEADER_BYTES;
+  const labelLength = checkedLabelLength(buffer, labelAt, flags);
+  const bodyAt = labelAt + (labelLength < 0 ? 0 : LABEL_OVERHEAD_BYTES + labelLength);
+  const bodyEnd = bodyAt + bodyLength;
+  const end = bodyEnd + (flags & FLAG_XXH3 ? XXH3_BYTES : 0) + TRAILER_BYTES;
+  if (end - start > MAX_RECORD_BYTES) throw badRecord("record frame exceeds the maximum size");
+  if (end > buffer.length) throw badRecord("record frame is truncated");
+  const derivedFlags = (keyLength > 0 ? FLAG_KEY : 0) | (bodyLength >= XXH3_FROM_BYTES ? FLAG_XXH3 : 0);
+  if ((flags & (FLAG_KEY | FLAG_XXH3)) !== derivedFlags || labelLength === 0) {
+    throw badRecord("record frame has inconsistent length fields");
   }
-  const bodyEnd = at + keyLength + headersLength + payloadLength;
-  const hashBytes = flags & FLAG_XXH3 ? XXH3_BYTES : 0;
-  const end = bodyEnd + hashBytes + TRAILER_BYTES;
-  if (end > buffer.length) throw badRecord("a stored record is truncated");
-  if (hashBytes > 0 && checksums.xxh3(buffer, at, bodyEnd) !== readU64Exact(buffer, bodyEnd)) {
-    throw badRecord("the body hash of a stored record does not match");
+  if (labelLength > 0 && checksums.crc32c(buffer, labelAt, bodyAt - 4) !== readU32(buffer, bodyAt - 4)) {
+    const label = flags & FLAG_SUBJECT ? "stored-subject" : "stored-stream-tag";
+    throw badRecord(`record ${label} CRC mismatch`);
   }
-  if (checksums.crc32c(buffer, at, bodyEnd) !== readU32(buffer, end - TRAILER_BYTES)) {
-    throw badRecord("the body checksum of a stored record does not match");
+  if (readU32(buffer, end - 4) !== end - start) throw badRecord("record frame has inconsistent length fields");
+  if (checksums.crc32c(buffer, bodyAt, bodyEnd) !== readU32(buffer, end - TRAILER_BYTES)) {
+    throw badRecord("record body CRC mismatch");
   }
-  if (readU32(buffer, end - 4) !== end - start) throw badRecord("the trailer of a stored record does not match");
+  if (flags & FLAG_XXH3 && checksums.xxh3(buffer, bodyAt, bodyEnd) !== readU64Exact(buffer, bodyEnd)) {
+    throw badRecord("record body xxh3-64 mismatch");
+  }
   return {
     offset,
     seq: readU64Exact(buffer, start + 4),
     flags,
     timestampMs: readU64Exact(buffer, start + 12),
-    label,
-    key: buffer.subarray(at, at + keyLength),
-    headers: buffer.subarray(at + keyLength, at + keyLength + headersLength),
+    label: buffer.subarray(labelAt + 2, labelAt + 2 + Math.max(labelLength, 0)),
+    key: buffer.subarray(bodyAt, bodyAt + keyLength),
+    headers: buffer.subarray(bodyAt + keyLength, bodyEnd - payloadLength),
     payload: buffer.subarray(bodyEnd - payloadLength, bodyEnd),
     frame: buffer.subarray(start, end),
   };
+}
+
+function checkHeader(buffer: Uint8Array, start: number, checksums: Checksums): void {
+  if (buffer.length - start < HEADER_BYTES) throw badRecord("record frame is truncated");
+  if (readU16(buffer, start) !== MAGIC) throw badRecord("record frame has a bad magic number");
+  if (buffer[start + 2] !== VERSION) throw badRecord(`unsupported record format version ${buffer[start + 2]}`);
+  if (checksums.crc32c(buffer, start, start + 32) !== readU32(buffer, start + 32)) {
+    throw badRecord("record header CRC mismatch");
+  }
+}
+
+/** Length of the subject or stream tag; -1 without one. */
+function checkedLabelLength(buffer: Uint8Array, labelAt: number, flags: number): number {
+  const labelled = flags & (FLAG_SUBJECT | FLAG_STREAM_TAG);
+  const encrypted = (flags & FLAG_ENCRYPTED) !== 0;
+  if (labelled === (FLAG_SUBJECT | FLAG_STREAM_TAG) || (encrypted && labelled !== 0)) {
+    throw badRecord("record frame has inconsistent length fields");
+  }
+  if (encrypted) throw badRecord("record frame is encrypted");
+  if (labelled === 0) return -1;
+  if (labelAt + 2 > buffer.length) throw badRecord("record frame is truncated");
+  return readU16(buffer, labelAt);
 }
 
 function badRecord(message: string): WireError {
