@@ -1,23 +1,28 @@
 #!/bin/sh
-# Builds the native addon and prints the path of the result, dist/native/ironbus-<platform>-<arch>.node.
+# Builds the native addon and prints the path of the result, <directory>/ironbus-<platform>-<arch>.node.
 #
-#   scripts/build-native.sh [--target TRIPLE] [--cargo COMMAND]
+#   scripts/build-native.sh [--target TRIPLE] [--cargo COMMAND] [--into DIRECTORY]
 #
+# DIRECTORY: default dist/native, where a program that runs from its sources looks.
 # TRIPLE is a Rust target, with a glibc version behind it if COMMAND takes one ("cargo zigbuild",
 # "aarch64-unknown-linux-gnu.2.17"); default: this machine. Needs Rust 1.85 or newer.
 set -eu
 
 target=
 cargo=cargo
+root=$(cd "$(dirname "$0")/.." && pwd)
+directory=$root/dist/native
 while [ $# -gt 0 ]; do
   case $1 in
     --target) target=${2:?--target needs a triple}; shift 2 ;;
     --cargo) cargo=${2:?--cargo needs a command}; shift 2 ;;
+    --into) directory=${2:?--into needs a directory}; shift 2 ;;
     *) echo "build-native: unknown argument $1" >&2; exit 2 ;;
   esac
 done
 
-root=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$directory"
+directory=$(cd "$directory" && pwd)
 cd "$root/native"
 
 # Paths of this machine must not end up in the result: same source, same bytes, wherever it is built.
@@ -44,8 +49,7 @@ case $triple in
 esac
 
 built=${CARGO_TARGET_DIR:-target}${target:+/$triple}/release/$library
-result=$root/dist/native/ironbus-$platform-$arch.node
-mkdir -p "$root/dist/native"
+result=$directory/ironbus-$platform-$arch.node
 # Renamed into place: a process that has the old file mapped keeps it whole.
 cp "$built" "$result.new.$$"
 mv "$result.new.$$" "$result"

@@ -1,22 +1,25 @@
 // Bundles src/main.ts for one runtime, with the native addon inside.
-import { copyFileSync, mkdirSync, readFileSync } from "node:fs";
+import { copyFileSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type { BunPlugin } from "bun";
 import { root, StepError } from "../steps.mjs";
 
-const embeddedModule = path.join(root, "src", "runtime", "native", "embedded.ts");
 const entry = path.join("src", "main.ts");
 const define = { "process.env.NODE_ENV": '"production"' };
 
-/** Puts a generated module in the place of src/runtime/native/embedded.ts, which embeds nothing. */
-function embedding(contents: string | undefined): BunPlugin[] {
-  if (contents === undefined) {
-    return [];
-  }
+/** A name, not a path: the module's text is in the source map, and the result must not tell where it was built. */
+const ADDON_SPECIFIER = "embedded-addon";
+
+/** Neither an addon inside nor a path to one: a shipped program loads its own addon or none. */
+const NOTHING_EMBEDDED = "export const embeddedAddon = undefined;\nexport const addonFile = undefined;";
+
+/** Puts a generated module in the place of src/runtime/native/embedded.ts, which points into the source tree. */
+function embedding(contents: string, addon: string): BunPlugin[] {
   return [
     {
       name: "embedded-addon",
       setup(build) {
+        build.onResolve({ filter: new RegExp(`^${ADDON_SPECIFIER}$`) }, () => ({ path: addon }));
         build.onLoad({ filter: /[\\/]runtime[\\/]native[\\/]embedded\.ts$/ }, () => ({ loader: "ts", contents }));
       },
     },
@@ -31,7 +34,7 @@ function check(result: { success: boolean; logs: readonly unknown[] }): void {
 
 /**
  * Builds one executable: a Bun with the bundle, its bytecode and the addon behind it.
- * @param options `template`: the Bun that becomes the executable (undefined: the one that runs this); `bunTarget`: its
+ * @param options `template`: the Bun that becomes the executable ; `bunTarget`: its
  *   name for the bundler; `addon`: the addon's path, undefined for none; `outfile`: absolute; its base name is inside
  *   the result
  */
@@ -41,33 +44,31 @@ export async function bundleForBun(options: {
   readonly addon: string | undefined;
   readonly outfile: string;
 }): Promise<void> {
-  let contents: string | undefined;
+  let contents = NOTHING_EMBEDDED;
+  // Another extension, since the bundler treats .node files on its own terms.
+  const file = path.join(path.dirname(options.outfile), "addon.bin");
   if (options.addon !== undefined) {
-    // Another extension, since the bundler treats .node files on its own terms; a relative path, since the module's
-    // text ends up in the source map and the result must not depend on where the checkout is.
-    const copy = path.join(root, "dist", "build", "addon.bin");
-    mkdirSync(path.dirname(copy), { recursive: true });
-    copyFileSync(options.addon, copy);
-    const specifier = path.relative(path.dirname(embeddedModule), copy).replaceAll(path.sep, "/");
+    copyFileSync(options.addon, file);
     contents = [
-      `import file from "${specifier}" with { type: "file" };`,
+      `import file from "${ADDON_SPECIFIER}" with { type: "file" };`,
       'import { readFileSync } from "node:fs";',
       "export const embeddedAddon = () => readFileSync(file);",
+      "export const addonFile = undefined;",
     ].join("\n");
   }
   // Paths in the result are relative to here.
   process.chdir(root);
-  mkdirSync(path.dirname(options.outfile), { recursive: true });
   check(
     await Bun.build({
       entrypoints: [entry],
+      throw: false,
       target: "bun",
       // Without it, bytecode freezes import.meta.url to the path of this checkout.
       format: "esm",
       bytecode: true,
       minify: { whitespace: true, syntax: true },
       sourcemap: "linked",
-      plugins: embedding(contents),
+      plugins: embedding(contents, file),
       define,
       compile: {
         target: options.bunTarget as Bun.Build.CompileTarget,
@@ -84,16 +85,20 @@ export async function bundleForBun(options: {
 
 /** Builds one CommonJS file for Node 20 with the addon in it as text; `outfile` is absolute. */
 export async function bundleForNode(options: { readonly addon: string | undefined; readonly outfile: string }) {
-  const text = options.addon === undefined ? undefined : readFileSync(options.addon).toString("base64");
-  const contents = text && `export const embeddedAddon = () => Buffer.from("${text}", "base64");`;
+  let contents = NOTHING_EMBEDDED;
+  if (options.addon !== undefined) {
+    const text = readFileSync(options.addon).toString("base64");
+    contents = `export const embeddedAddon = () => Buffer.from("${text}", "base64");\nexport const addonFile = undefined;`;
+  }
   process.chdir(root);
   check(
     await Bun.build({
       entrypoints: [entry],
+      throw: false,
       target: "node",
       format: "cjs",
       minify: { whitespace: true, syntax: true },
-      plugins: embedding(contents),
+      plugins: embedding(contents, ""),
       define,
       outdir: path.dirname(options.outfile),
       naming: path.basename(options.outfile),

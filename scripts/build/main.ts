@@ -1,6 +1,15 @@
 // `bun scripts/build/main.ts host | node | all | <target>...`: builds dist/. Started by scripts/build.mjs.
 import { createHash } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { addonPath, bun } from "../setup.mjs";
 import { root, runMain, say } from "../steps.mjs";
@@ -13,10 +22,14 @@ import { type Target, targetNamed, targets } from "./targets.ts";
 
 const dist = path.join(root, "dist");
 
+function temporaryDirectory(): string {
+  mkdirSync(dist, { recursive: true });
+  return mkdtempSync(path.join(dist, ".build-"));
+}
+
 /** Bundles over a copy of a Bun that no longer listens to the environment. */
 async function buildBunExecutable(runtime: string, bunTarget: string, addon: string | undefined, outfile: string) {
-  const work = path.join(dist, "build", path.basename(outfile));
-  mkdirSync(work, { recursive: true });
+  const work = temporaryDirectory();
   const template = path.join(work, "bun");
   const bytes = readFileSync(runtime);
   silenceEnvironment(bytes, "bun");
@@ -51,10 +64,12 @@ async function buildTarget(target: Target) {
   if (target.runtime.kind === "bun") {
     await buildBunExecutable(runtime, target.runtime.bun_target as string, addon, outfile);
   } else {
-    const bundle = path.join(dist, "build", `${target.name}.cjs`);
+    const work = temporaryDirectory();
+    const bundle = path.join(work, "ironbus-node.cjs");
     await bundleForNode({ addon, outfile: bundle });
-    buildNodeExecutable(target, runtime, bundle, outfile);
-    rmSync(bundle);
+    buildNodeExecutable(target, runtime, bundle, path.join(work, "ironbus"));
+    renameSync(path.join(work, "ironbus"), outfile);
+    rmSync(work, { recursive: true });
   }
 }
 

@@ -1,5 +1,5 @@
 // A Node single executable: Node with the bundle injected as a resource.
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { root, run } from "../steps.mjs";
 import { silenceEnvironment } from "./environment-names.ts";
@@ -9,13 +9,11 @@ import type { Target } from "./targets.ts";
 const FUSE = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
 
 /**
- * Makes `outfile` from a target's Node and a CommonJS bundle.
+ * Makes `outfile` from a target's Node and a CommonJS bundle, with helper files beside it.
  * @param node the target's Node executable, as fetched
  */
 export function buildNodeExecutable(target: Target, node: string, bundle: string, outfile: string): void {
-  const work = path.join(root, "dist", "build", target.name);
-  rmSync(work, { recursive: true, force: true });
-  mkdirSync(work, { recursive: true });
+  const work = path.dirname(outfile);
   const blob = path.join(work, "blob");
   const config = path.join(work, "config.json");
   writeFileSync(
@@ -27,17 +25,14 @@ export function buildNodeExecutable(target: Target, node: string, bundle: string
   const [emulator, ...flags] = target.emulator.command;
   run("blob", emulator, [...flags, node, "--experimental-sea-config", config], { quiet: true });
 
-  const executable = path.join(work, "ironbus");
-  copyFileSync(node, executable);
-  chmodSync(executable, 0o755);
+  copyFileSync(node, outfile);
+  chmodSync(outfile, 0o755);
   if (target.runtime.strip !== undefined) {
-    run("strip", target.runtime.strip, [executable]);
+    run("strip", target.runtime.strip, [outfile]);
   }
-  const bytes = readFileSync(executable);
+  const bytes = readFileSync(outfile);
   silenceEnvironment(bytes, "node");
-  writeFileSync(executable, bytes);
+  writeFileSync(outfile, bytes);
   const postject = path.join(root, "node_modules", "postject", "dist", "cli.js");
-  run("inject", "node", [postject, executable, "NODE_SEA_BLOB", blob, "--sentinel-fuse", FUSE], { quiet: true });
-  renameSync(executable, outfile);
-  rmSync(work, { recursive: true });
+  run("inject", "node", [postject, outfile, "NODE_SEA_BLOB", blob, "--sentinel-fuse", FUSE], { quiet: true });
 }

@@ -1,4 +1,5 @@
 // The cross compiler: a Rust with the standard library of every target, and zig as the linker for a low glibc floor.
+import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { run, say } from "../steps.mjs";
@@ -29,12 +30,9 @@ function fetchRust(into: string): void {
     "Acquire::Retries=3",
   ].flatMap((each) => ["-o", each]);
   const names = packages.map(({ name, version }) => `${name}=${version}`);
-  try {
-    run("compiler", "apt-get", [...options, "-qq", "update"], { quiet: true });
-  } catch {
-    // One list out of many may be in the middle of a change on the server; the download tells whether it mattered.
-    say("ironbus: some package lists could not be renewed");
-  }
+  // Its verdict does not count: one list out of many may be in the middle of a change on the server. Whether the ones
+  // that matter are there, the download tells.
+  spawnSync("apt-get", [...options, "-qq", "update"], { stdio: "ignore" });
   run("compiler", "apt-get", [...options, "-qq", "download", ...names], { cwd: debs, quiet: true });
   for (const each of packages) {
     const file = path.join(debs, debFile(each));
@@ -67,7 +65,7 @@ function fetchLinker(into: string): void {
   const wheels = path.join(into, "wheels");
   mkdirSync(wheels);
   const names = toolchain.linker.packages.map(({ name, version }) => `${name}==${version}`);
-  const pip = ["-m", "pip", "--disable-pip-version-check", "--root-user-action=ignore", "--quiet"];
+  const pip = ["-m", "pip", "--disable-pip-version-check", "--quiet"];
   run("linker", "python3", [...pip, "download", "--no-deps", "--only-binary=:all:", "--dest", wheels, ...names]);
   for (const { name, version, sha256 } of toolchain.linker.packages) {
     const start = `${name.replace("-", "_")}-${version}-`;
@@ -76,7 +74,16 @@ function fetchLinker(into: string): void {
   }
   const files = readdirSync(wheels).map((each) => path.join(wheels, each));
   // A plain directory, not a virtual environment: nothing in it names the place where it was made.
-  run("linker", "python3", [...pip, "install", "--no-deps", "--no-index", "--target", into, ...files]);
+  run("linker", "python3", [
+    ...pip,
+    "install",
+    "--root-user-action=ignore",
+    "--no-deps",
+    "--no-index",
+    "--target",
+    into,
+    ...files,
+  ]);
   rmSync(wheels, { recursive: true });
 }
 
