@@ -119,17 +119,13 @@ export class Client implements AsyncDisposable {
    * back after their visibility timeout. A group that cannot exist is only refused by the next fetch (wire.md 9.1).
    */
   async subscribe(group: string, options: CallOptions = {}): Promise<void> {
-    const connection = this.#connection;
-    await exchange<void>(connection, options.signal, (resolve, reject) => {
-      appendSub(connection.out, group);
-      connection.owe(new SingleReply(okOf("a subscription"), resolve, reject));
-      connection.flushSoon();
-    });
-    this.#group = group;
+    this.#assertNotConsuming();
+    await this.#bind(group, options);
   }
 
   /** Back to the default group. */
   async unsubscribe(options: CallOptions = {}): Promise<void> {
+    this.#assertNotConsuming();
     const connection = this.#connection;
     await exchange<void>(connection, options.signal, (resolve, reject) => {
       appendEmpty(connection.out, Tag.Unsub);
@@ -150,9 +146,11 @@ export class Client implements AsyncDisposable {
    * the queue. Each message is the caller's to settle. One connection runs one such loop at a time.
    */
   async *consume(options: ConsumeOptions = {}): AsyncGenerator<Message, void, undefined> {
-    if (this.#consuming) throw new Error("this client is consuming already; connect another one for another loop");
+    this.#assertNotConsuming();
+    const { group = "", signal } = options;
     this.#consuming = true;
     try {
+      if (group !== this.#group && !signal?.aborted) await this.#bind(group, {});
       yield* consume(this, options);
     } finally {
       this.#consuming = false;
@@ -209,7 +207,7 @@ export class Client implements AsyncDisposable {
     const { connection, limits } = await handshake(this.#settings, options.signal);
     this.#connection = connection;
     this.#limits = limits;
-    if (this.#group !== "") await this.subscribe(this.#group, options);
+    if (this.#group !== "") await this.#bind(this.#group, options);
   }
 
   /** Waits for the replies that are owed, then closes. Never rejects; a closed client may be reconnected. */
@@ -219,6 +217,20 @@ export class Client implements AsyncDisposable {
 
   [asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  async #bind(group: string, options: CallOptions): Promise<void> {
+    const connection = this.#connection;
+    await exchange<void>(connection, options.signal, (resolve, reject) => {
+      appendSub(connection.out, group);
+      connection.owe(new SingleReply(okOf("a subscription"), resolve, reject));
+      connection.flushSoon();
+    });
+    this.#group = group;
+  }
+
+  #assertNotConsuming(): void {
+    if (this.#consuming) throw new Error("this client is consuming already; connect another one for another group");
   }
 }
 

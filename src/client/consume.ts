@@ -20,7 +20,7 @@ export interface ConsumeOptions {
 }
 
 /**
- * The loop behind Client.consume(). The broker answers an empty queue at once, so waiting is done here. When the
+ * The loop behind Client.consume(), over the group that the client has by then. The broker answers an empty queue at once, so waiting is done here. When the
  * iteration ends, by `break`, throw or signal, messages that were leased and not yielded go back to the queue.
  */
 export async function* consume(client: Client, options: ConsumeOptions): AsyncGenerator<Message, void, undefined> {
@@ -28,8 +28,6 @@ export async function* consume(client: Client, options: ConsumeOptions): AsyncGe
   const max = wholeNumber("batch", options.batch ?? 256, 1, 0xffff_ffff);
   const idleMinMs = wholeNumber("idleMinMs", options.idleMinMs ?? 5, 0, 0x7fff_ffff);
   const idleMaxMs = wholeNumber("idleMaxMs", options.idleMaxMs ?? 250, idleMinMs, 0x7fff_ffff);
-  if (signal?.aborted) return;
-  await client.subscribe(options.group ?? "");
   let idleMs = idleMinMs;
   while (!signal?.aborted) {
     const { messages, advisories } = await client.fetch({ max, maxBytes: options.maxBytes });

@@ -416,7 +416,7 @@ describe.each(["auto", "node"] as const)("consuming, %s sockets", (sockets) => {
     it("hands advisories to the callback", async () => {
       const { client } = await start((request, peer) => {
         if (request.tag !== Tag.Fetch) answer(request, peer);
-        else if (peer.requests.length === 2) peer.send(gap(0, 9, 200), flowEnd(0));
+        else if (peer.requests.length === 1) peer.send(gap(0, 9, 200), flowEnd(0));
         else peer.send(deliver({ offset: 9 }), flowEnd(1));
       });
       const told: Advisory[] = [];
@@ -435,10 +435,20 @@ describe.each(["auto", "node"] as const)("consuming, %s sockets", (sockets) => {
       await expect(loop).rejects.toBeInstanceOf(ProtocolError);
     });
 
+    it("leaves a binding that is right already alone, with its leases", async () => {
+      const { client, broker } = await start(queue(records(2)));
+      await client.subscribe("g");
+      for await (const _ of client.consume({ group: "g" })) break;
+      for await (const _ of client.consume({ group: "h", signal: AbortSignal.timeout(10) })) expect.unreachable();
+      expect(broker.tags.filter((tag) => tag === Tag.Sub).length).toBe(2);
+      expect(client.group).toBe("h");
+    });
+
     it("runs one loop at a time", async () => {
       const { client } = await start(queue(records(1)));
       for await (const _ of client.consume()) {
         await expect(client.consume().next()).rejects.toThrow("consuming already");
+        await expect(client.subscribe("other")).rejects.toThrow("consuming already");
         break;
       }
       expect((await client.consume({ signal: AbortSignal.abort() }).next()).done).toBe(true);
