@@ -73,8 +73,8 @@ export function writeU32(out: Uint8Array, at: number, value: number): number {
 
 /** Writes an integer of 0 to 2^53-1. */
 export function writeU64(out: Uint8Array, at: number, value: number): number {
-  writeU32(out, at, value % TWO_32);
-  return writeU32(out, at + 4, Math.floor(value / TWO_32));
+  writeU32(out, at, value >>> 0);
+  return writeU32(out, at + 4, value < TWO_32 ? 0 : Math.floor(value / TWO_32));
 }
 
 export function writeU64Exact(out: Uint8Array, at: number, value: bigint): number {
@@ -86,7 +86,7 @@ export function writeU64Exact(out: Uint8Array, at: number, value: bigint): numbe
 export function copyBytes(out: Uint8Array, at: number, source: Uint8Array, from: number, length: number): number {
   // A view costs more than copying a few bytes one by one.
   if (length <= 32) for (let index = 0; index < length; index++) out[at + index] = source[from + index];
-  else out.set(source.subarray(from, from + length), at);
+  else out.set(length === source.length ? source : source.subarray(from, from + length), at);
   return at + length;
 }
 
