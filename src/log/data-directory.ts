@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import type { Codec } from "../runtime/codec.ts";
 import { type FileSystem, FileSystemError, type Lock } from "../runtime/file-system.ts";
 import { isDiskFull } from "./disk-full.ts";
@@ -73,8 +74,16 @@ export function requireDataDirectory(files: FileSystem, path: string): void {
 
 function createIfAbsent(files: FileSystem, path: string): void {
   if (files.stat(path) !== undefined) return;
+  let existing = dirname(path);
+  const parents = [existing];
+  while (files.stat(existing) === undefined && dirname(existing) !== existing) {
+    existing = dirname(existing);
+    parents.push(existing);
+  }
   try {
     files.makeDirectory(path);
+    // Records are only as durable as the name of the directory that holds them.
+    for (const parent of parents) files.syncDirectory(parent);
   } catch (error) {
     // Nothing that resolves, and yet a name in the way: a symlink that leads nowhere.
     if (error instanceof FileSystemError && error.code === "EEXIST") throw notADirectory(path);

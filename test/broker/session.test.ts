@@ -1,0 +1,312 @@
+import { describe, expect, it } from "vitest";
+import { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts";
+import { Tag } from "../../src/wire/tags.ts";
+import { ROW_CHECK } from "./row-check.ts";
+import { ackOf, flow, frame, numbersTo, offsetOf, payloadOf, pub, textOf, World } from "./world.ts";
+
+const PING = frame(Tag.Ping);
+
+describe("publishing", () => {
+  it("the publish table's rows are laid out as the codec reads them", () => {
+    expect(ROW_CHECK.wire).toEqual(ROW_CHECK.codec);
+  });
+
+  it("answers in the order of the requests, whatever waits for the disk", async () => {
+    const world = await World.start();
+    const peer = world.client();
+    peer.send(PING, pub("a"), pub("b"), PING, pub("c"), flow(2), PING);
+    const frames = peer.received();
+    expect(frames.map(({ tag }) => tag)).toEqual([
+      Tag.Pong,
+      Tag.PubAck,
+      Tag.PubAck,
+      Tag.Pong,
+      Tag.PubAck,
+      Tag.Deliver,
+      Tag.Deliver,
+      Tag.FlowEnd,
+      Tag.Pong,
+    ]);
+  });
+
+  it("gives every connection its own acknowledgements while many publish through one bounded log", async () => {
+    for (let seed = 1; seed <= 10; seed++) {
+      const world = await World.start({ seed, options: { maxPendingBytes: 128 * 1024 }, chunkBytes: 20_000 });
+      const peers = numbersTo(8).map(() => world.client());
+      const payload = "x".repeat(3000);
+      for (const peer of peers) peer.send(...numbersTo(120).map(() => pub(payload)), PING);
+      const offsets = peers.flatMap((peer) => {
+        const frames = peer.received();
+        expect(frames.map(({ tag }) => tag)).toEqual([...numbersTo(120).map(() => Tag.PubAck), Tag.Pong]);
+        const own = frames.slice(0, 120).map(offsetOf);
+        expect(own).toEqual([...own].sort((a, b) => a - b));
+        return own;
+      });
+      expect(offsets.sort((a, b) => a - b)).toEqual(numbersTo(960));
+    }
+  });
+
+  it("level 0 is silent, in both encodings, and a later frame waits for it", async () => {
+    const world = await World.start();
+    const peer = world.client();
+    peer.send(pub("silent", 0x40), pub("acked"), pub("silent too", 0x08), PING, flow(3));
+    const frames = peer.received();
+    expect(frames.map(({ tag }) => tag)).toEqual([
+      Tag.PubAck,
+      Tag.Pong,
+      Tag.Deliver,
+      Tag.Deliver,
+      Tag.Deliver,
+      Tag.FlowEnd,
+    ]);
+    expect(offsetOf(frames[0])).toBe(1);
+    expect(frames.slice(2, 5).map(payloadOf)).toEqual(["silent", "acked", "silent too"]);
+    expect(frames.slice(2, 5).map(({ body }) => body[16] & 0xf8)).toEqual([0, 0, 0]);
+  });
+
+  it("refuses what this version does not do, without appending it", async () => {
+    const world = await World.start();
+    const peer = world.client();
+    const dedup = new Uint8Array(13 + 13);
+    dedup[0] = 0x80;
+    peer.send(pub("confirmed", 0x10), frame(Tag.Pub, dedup), pub("plain"));
+    const frames = peer.expectTags(Tag.Err, Tag.Err, Tag.PubAck);
+    expect(textOf(frames[0])).toMatch(/level 2/);
+    expect(textOf(frames[1])).toMatch(/deduplicated/);
+    expect(offsetOf(frames[2])).toBe(0);
+  });
+
+  it("a body above the record cap is refused, its neighbours are not", async () => {
+    const world = await World.start({ options: { maxSegmentBytes: 4096 } });
+    const peer = world.client();
+    peer.send(pub("a"), pub(new Uint8Array(5000)), pub(new Uint8Array(5000), 0x40), pub("b"));
+    const frames = peer.expectTags(Tag.PubAck, Tag.Err, Tag.PubAck);
+    expect(textOf(frames[1])).toBe("produce failed");
+    expect(offsetOf(frames[2])).toBe(1);
+  });
+
+  it("a failed barrier: every publisher of the batch gets the fatal error and its end, readers go on", async () => {
+    const world = await World.start();
+    const reader = world.client();
+    const [first, second, silent] = numbersTo(3).map(() => world.client());
+    first.send(pub("kept"));
+    first.expectTags(Tag.PubAck);
+    world.files.fail({ operation: "sync", path: /seg-/, code: "EIO" });
+    first.send(pub("x"), pub("y"));
+    second.send(pub("z"));
+    silent.send(pub("w", 0x40));
+    for (const peer of [first, second]) {
+      expect(textOf(peer.expectTags(Tag.Err)[0])).toBe("fatal storage error");
+      expect(peer.endpoint.ended).toBe(true);
+    }
+    silent.expectTags();
+    expect(world.frozen?.message).toMatch(/EIO/);
+    const late = world.client();
+    late.send(pub("late"));
+    expect(textOf(late.expectTags(Tag.Err)[0])).toBe("fatal storage error");
+    expect(late.endpoint.ended).toBe(true);
+    reader.send(flow(10));
+    expect(payloadOf(reader.expectTags(Tag.Deliver, Tag.FlowEnd)[0])).toBe("kept");
+  });
+
+  it("storage.md 26.33: a segment that cannot be created is one refusal, then publishing goes on without a gap", async () => {
+    const world = await World.start({ options: { maxSegmentBytes: 4096 } });
+    const peer = world.client();
+    const payload = "x".repeat(2000);
+    peer.send(pub(payload), pub(payload));
+    peer.expectTags(Tag.PubAck, Tag.PubAck);
+    world.files.fail({ operation: "open", path: /seg-.*1\.log/, code: "EMFILE", times: 2 });
+    peer.send(pub("refused"));
+    expect(textOf(peer.expectTags(Tag.Err)[0])).toBe("produce failed");
+    world.files.clearFaults();
+    peer.send(pub("taken"));
+    expect(offsetOf(peer.expectTags(Tag.PubAck)[0])).toBe(2);
+  });
+});
+
+describe("the end of a connection", () => {
+  it("wire.md 22.72: fifty publishes and a FIN are fifty acknowledgements and a FIN", async () => {
+    const world = await World.start();
+    const peer = world.client();
+    peer.send(...numbersTo(50).map((index) => pub(`${index}`)));
+    peer.endpoint.end();
+    expect(peer.received().map(offsetOf)).toEqual(numbersTo(50));
+    expect(peer.endpoint.ended).toBe(true);
+    expect(world.broker.connections).toBe(0);
+  });
+
+  it("a malformed envelope ends it after what was owed", async () => {
+    const world = await World.start();
+    const peer = world.client();
+    peer.send(pub("a"), pub("b"), new Uint8Array([0, 0, 0, 0]), pub("never"));
+    peer.expectTags(Tag.PubAck, Tag.PubAck);
+    expect(peer.endpoint.ended).toBe(true);
+    world.advance(3000);
+    expect(world.broker.connections).toBe(0);
+    expect(world.broker.nextOffset).toBe(2);
+  });
+
+  it("wire.md 22.73: thirty silent seconds end it; a Ping in between does not", async () => {
+    const world = await World.start();
+    const silent = world.client();
+    const pinging = world.client();
+    for (let seconds = 0; seconds < 40; seconds += 10) {
+      world.advance(10_000);
+      pinging.send(PING);
+      pinging.expectTags(Tag.Pong);
+    }
+    expect(silent.endpoint.closed).toBe(true);
+    expect(silent.received()).toEqual([]);
+    expect(pinging.endpoint.closed).toBe(false);
+  });
+
+  it("is not idle while a publish is unsettled", async () => {
+    const world = await World.start();
+    const peer = world.client();
+    world.files.holdBarriers(/seg-/);
+    peer.send(pub("slow"));
+    world.advance(60_000);
+    expect(peer.endpoint.closed).toBe(false);
+    world.files.releaseBarriers();
+    peer.expectTags(Tag.PubAck);
+  });
+
+  it("a reader that does not read is left with what its window holds, costs no more, and is dropped in time", async () => {
+    const world = await World.start({ windowBytes: 10_000 });
+    const producer = world.client();
+    const stuck = world.client();
+    for (let round = 0; round < 10; round++) {
+      producer.send(...numbersTo(40).map(() => pub("y".repeat(1000))));
+      expect(producer.received()).toHaveLength(40);
+    }
+    stuck.endpoint.pauseReading();
+    stuck.send(flow(1000), ...numbersTo(2000).map(() => PING));
+    world.settle();
+    const other = world.client();
+    other.send(PING);
+    other.expectTags(Tag.Pong);
+    world.advance(31_000);
+    expect(stuck.endpoint.closed || stuck.endpoint.wasReset).toBe(true);
+    expect(world.broker.connections).toBe(0);
+  });
+
+  it("a reader that reads slowly gets everything", async () => {
+    const world = await World.start({ windowBytes: 5000 });
+    const peer = world.client();
+    peer.send(...numbersTo(64).map((index) => pub(`${index}`.padEnd(1000, "."))));
+    expect(peer.received()).toHaveLength(64);
+    peer.endpoint.pauseReading();
+    peer.send(flow(64), PING);
+    world.settle();
+    peer.endpoint.resumeReading();
+    const frames = peer.received();
+    expect(frames.slice(0, 64).map(offsetOf)).toEqual(numbersTo(64));
+    expect(frames.slice(64).map(({ tag }) => tag)).toEqual([Tag.FlowEnd, Tag.Pong]);
+  });
+
+  it("wire.md 22.74: a connection over the cap is closed without a byte", async () => {
+    const world = await World.start({ options: { maxConnections: 2 } });
+    const [first] = [world.client(), world.client()];
+    const third = world.connect();
+    third.send(frame(Tag.Connect));
+    expect(third.received()).toEqual([]);
+    expect(third.endpoint.closed).toBe(true);
+    first.endpoint.end();
+    world.settle();
+    world.client();
+  });
+});
+
+describe("consuming across restarts", () => {
+  it("semantics.md 24.25: a clean disconnect keeps every ack; a graceful stop too", async () => {
+    const world = await World.start();
+    const producer = world.client();
+    producer.send(...numbersTo(1500).map((index) => pub(`${index}`)));
+    expect(producer.received()).toHaveLength(1500);
+    const consumer = world.client();
+    for (let settled = 0; settled < 1500; ) {
+      consumer.send(flow(1500 - settled));
+      const delivered = consumer.received().filter(({ tag }) => tag === Tag.Deliver);
+      consumer.send(...delivered.map((deliver) => ackOf(deliver)));
+      expect(consumer.received().every(({ tag, body }) => tag === Tag.AckStatus && body[0] === 1)).toBe(true);
+      settled += delivered.length;
+    }
+    consumer.endpoint.end();
+    world.settle();
+    const after = await World.start({ files: world.files.cutPower({ style: "lost" }) });
+    const again = after.client();
+    again.send(flow(10));
+    again.expectTags(Tag.FlowEnd);
+    expect(after.broker.nextOffset).toBe(1500);
+  });
+
+  it("semantics.md 24.24: attempts are counted across a restart", async () => {
+    const world = await World.start({ options: { visibilityTimeoutMs: 1000 } });
+    const peer = world.client();
+    peer.send(pub("again"), flow(1));
+    expect(peer.received()).toHaveLength(3);
+    world.advance(1000);
+    peer.send(flow(1));
+    peer.expectTags(Tag.Deliver, Tag.FlowEnd);
+    world.settle();
+    const image = world.files.cutPower({ style: "lost" });
+    const bytes = new Uint8Array(65564);
+    image.open("/data/attempts.ckpt", "read").read(bytes, 0, bytes.length, 0);
+    // Offset 0 with 2 deliveries, in whichever slot is newer (storage.md 8.3).
+    expect(Buffer.from(bytes).toString("hex")).toContain(`0101000000${"00".repeat(8)}02000000`);
+    const after = await World.start({ files: image, options: { visibilityTimeoutMs: 1000 } });
+    const consumer = after.client();
+    consumer.send(flow(1));
+    consumer.expectTags(Tag.Deliver, Tag.FlowEnd);
+    await after.stop();
+    after.files.open("/data/attempts.ckpt", "read").read(bytes, 0, bytes.length, 0);
+    expect(Buffer.from(bytes).toString("hex")).toContain(`0101000000${"00".repeat(8)}03000000`);
+  });
+
+  it("a graceful stop acknowledges what was appended, and the next start finds it", async () => {
+    const world = await World.start({
+      options: { durability: { level: "none", flushIntervalMs: 0, flushMaxBytes: 0 } },
+    });
+    const peer = world.client();
+    peer.send(...numbersTo(20).map((index) => pub(`${index}`)));
+    expect(peer.received()).toHaveLength(20);
+    await world.stop();
+    expect(peer.endpoint.closed || peer.endpoint.ended).toBe(true);
+    const after = await World.start({ files: world.files.cutPower({ style: "lost" }) });
+    expect(after.broker.nextOffset).toBe(20);
+  });
+
+  it("a log whose first records are gone tells each group once", async () => {
+    const world = await World.start({ options: { maxSegmentBytes: 4096 } });
+    const peer = world.client();
+    for (const index of numbersTo(12)) peer.send(pub(`${index}`.padEnd(1000, ".")));
+    expect(peer.received()).toHaveLength(12);
+    await world.stop();
+    const { files } = world;
+    const earliest = 4;
+    files.remove("/data/seg-0000000000000000.log");
+    const after = await World.start({ files, options: { maxSegmentBytes: 4096 } });
+    const consumer = after.client();
+    consumer.send(flow(3));
+    const [truncated, ...delivered] = consumer.expectTags(Tag.Truncated, Tag.Deliver, Tag.Deliver, Tag.FlowEnd);
+    expect(offsetOf(truncated)).toBe(earliest);
+    expect(delivered.slice(0, 2).map(offsetOf)).toEqual([4, 5]);
+    const gap = after.connect();
+    gap.send(frame(Tag.Connect, new Uint8Array([1, 13, 0, 0x04, ...numbersTo(12).map(() => 0)])));
+    gap.expectTags(Tag.Info);
+    gap.send(frame(Tag.Sub, new TextEncoder().encode("other")), flow(2));
+    const [, marker] = gap.expectTags(Tag.Ok, Tag.GapMarker, Tag.Deliver, Tag.FlowEnd);
+    expect([...marker.body]).toEqual([...numbersTo(8).map(() => 0), 4, ...numbersTo(15).map(() => 0), 1]);
+  });
+});
+
+describe("start", () => {
+  it("refuses a directory that another broker holds, and leaves nothing open after a failed bind", async () => {
+    const files = new SimulatedFileSystem({ turns: "manual" });
+    const world = await World.start({ files });
+    await expect(World.start({ files })).rejects.toThrow(/already running/);
+    await world.stop();
+    const next = await World.start({ files });
+    next.client();
+  });
+});
