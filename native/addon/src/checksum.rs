@@ -28,12 +28,21 @@ pub fn xxh3_of_buffer(buffer: Elements<u8>, start: f64, end: f64) -> Result<BigI
 
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc32c_append(0, bytes)
+}
+
+/// CRC-32C of what `crc` covers and `bytes` behind it.
+#[inline]
+pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
+    if bytes.is_empty() {
+        return crc;
+    }
     #[cfg(target_arch = "x86_64")]
     if bytes.len() < SHORT_BYTES && is_x86_feature_detected!("sse4.2") {
         // SAFETY: the processor has SSE 4.2.
-        return unsafe { short::crc32c(bytes) };
+        return unsafe { short::crc32c_append(crc, bytes) };
     }
-    crc32c::crc32c(bytes)
+    crc32c::crc32c_append(crc, bytes)
 }
 
 /// CRC-32C of the 32 little-endian bytes of `words`.
@@ -58,8 +67,8 @@ mod short {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u16, _mm_crc32_u32, _mm_crc32_u64};
 
     #[target_feature(enable = "sse4.2")]
-    pub unsafe fn crc32c(bytes: &[u8]) -> u32 {
-        let mut crc = u64::from(u32::MAX);
+    pub unsafe fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
+        let mut crc = u64::from(!crc);
         let mut rest = bytes;
         while let Some((eight, after)) = rest.split_first_chunk() {
             crc = _mm_crc32_u64(crc, u64::from_le_bytes(*eight));

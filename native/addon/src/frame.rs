@@ -1,6 +1,6 @@
 //! The bytes of a stored record (storage.md 3): one frame written, one frame checked.
 
-use crate::checksum::{crc32c, crc32c_of_words, xxh3_64};
+use crate::checksum::{crc32c, crc32c_append, crc32c_of_words, xxh3_64};
 
 /// Entries per record in a table; the order of the entries is that of `src/runtime/codec.ts`.
 pub const FIELDS: usize = 8;
@@ -96,7 +96,10 @@ impl<'a> Parts<'a> {
         if !xxh3.is_empty() {
             xxh3.copy_from_slice(&xxh3_64(body).to_le_bytes());
         }
-        let trailer_word = u64::from(crc32c(body)) | (self.frame_bytes as u64) << 32;
+        // Of the parts, not of their copy: bytes just stored come back late, and a bad copy would go unnoticed.
+        let fields_crc = crc32c_append(crc32c_append(0, self.key), self.headers);
+        let body_crc = crc32c_append(fields_crc, self.payload);
+        let trailer_word = u64::from(body_crc) | (self.frame_bytes as u64) << 32;
         trailer.copy_from_slice(&trailer_word.to_le_bytes());
     }
 }
