@@ -1,0 +1,113 @@
+/*
+ * Runs every row three times, interleaved (all rows, then all again), and takes medians, so that a slow minute of the
+ * machine hits all rows alike. Only ratios within one run mean anything; absolute figures belong to this machine and hour.
+ *
+ *     npm run bench [-- --short] [--dir DIR] [--rounds N] [--json FILE]
+ */
+
+import { writeFileSync } from "node:fs";
+import { cpus, release, tmpdir } from "node:os";
+import { parseArgs } from "node:util";
+import { load, measured, peakRssAnonMb, ROOT, Server } from "./processes.ts";
+import { printReport } from "./report.ts";
+
+const { values } = parseArgs({
+  options: {
+    short: { type: "boolean", default: false },
+    dir: { type: "string", default: tmpdir() },
+    rounds: { type: "string", default: "3" },
+    json: { type: "string" },
+  },
+});
+
+/** Fixed work per row, not fixed time. */
+const scale = values.short ? 0.1 : 1;
+const count = (records: number) => Math.round(records * scale);
+const WINDOW = 32_768;
+const NOT_DURABLE = ["--durability-level", "none", "--async-loss-ack"];
+const SIZES = [128, 1024] as const;
+
+export type Samples = Map<string, Record<string, number>[]>;
+const samples: Samples = new Map();
+let round = 0;
+
+function record(row: string, result: Record<string, number>): void {
+  const list = samples.get(row) ?? [];
+  list.push(result);
+  samples.set(row, list);
+  const rate = result.records_per_second;
+  const text = rate === undefined ? `p50 ${result.p50_us} us` : `${Math.round(rate).toLocaleString("en")} records/s`;
+  process.stderr.write(`round ${round + 1}  ${row.padEnd(34)} ${text}\n`);
+}
+
+async function withServer<T>(start: Promise<Server>, work: (server: Server) => Promise<T>): Promise<T> {
+  const server = await start;
+  try {
+    return await work(server);
+  } finally {
+    await server.stop();
+  }
+}
+
+const sdk = (verb: string, server: Server, size: number, records: number, window: number) =>
+  measured(process.execPath, [
+    `${ROOT}/scripts/bench/sdk.ts`,
+    verb,
+    server.address,
+    `${size}`,
+    `${records}`,
+    `${window}`,
+  ]);
+
+async function bareRows(): Promise<void> {
+  const dir = values.dir;
+  for (const size of SIZES) {
+    record(`bare echo ${size}`, await load("echo", { size: size + 18, reply: 13, count: count(20_000) }));
+    record(`bare sync ${size}`, await load("sync", { dir, size: size + 44, count: count(2000) }));
+  }
+  record("bare sync 1 MiB", await load("sync", { dir, size: 1 << 20, count: count(200) }));
+  record("bare sync 1 MiB direct", await load("sync", { dir, size: 1 << 20, count: count(200), direct: true }));
+}
+
+async function rowsOf(size: 128 | 1024): Promise<void> {
+  const many = count(size === 128 ? 3_000_000 : 500_000);
+  const publish = (server: Server, records: number, window: number, connections = 1) =>
+    load("publish", { addr: server.address, size, count: records, window, connections });
+
+  await withServer(Server.sink(values.dir), async (server) => {
+    await publish(server, many, WINDOW);
+    record(`sink ${size}`, await publish(server, many, WINDOW));
+  });
+  await withServer(Server.broker(values.dir, []), async (server) => {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    record(`start ${size}`, { p50_us: server.readyMs * 1000, ready_ms: server.readyMs, idle_mb: server.rssAnonMb() });
+    record(`P1 ${size}`, await publish(server, count(2000), 1));
+    const { result, peakMb } = await peakRssAnonMb(server, publish(server, many, WINDOW));
+    record(`P2 ${size}`, { ...result, peak_mb: peakMb });
+    record(`P2 ${size} sdk`, await sdk("publish", server, size, many, WINDOW));
+  });
+  await withServer(Server.broker(values.dir, []), async (server) => {
+    record(`P2 ${size} x8`, await publish(server, many, WINDOW / 8, 8));
+  });
+  await withServer(Server.broker(values.dir, NOT_DURABLE), async (server) => {
+    record(`L2 ${size}`, await publish(server, count(10_000), 1));
+    record(`P4 ${size}`, await publish(server, many, WINDOW));
+    // Each drains half of what was just published.
+    const drained = many / 2;
+    record(`C1 ${size}`, await load("consume", { addr: server.address, size, count: drained }));
+    record(`C1 ${size} sdk`, await sdk("consume", server, size, drained - 2048, 0));
+  });
+}
+
+for (; round < Number(values.rounds); round++) {
+  await bareRows();
+  for (const size of SIZES) await rowsOf(size);
+}
+const machine = `${cpus()[0]?.model ?? "?"}, ${cpus().length} cores, Linux ${release()}, Bun ${Bun.version}`;
+if (values.json !== undefined) {
+  writeFileSync(
+    values.json,
+    JSON.stringify({ machine, date: new Date().toISOString(), samples: [...samples] }, null, 1),
+  );
+}
+printReport(machine, samples);

@@ -1,0 +1,101 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import path from "node:path";
+
+export const ROOT = path.resolve(import.meta.dirname, "../..");
+const LOAD = path.join(ROOT, "native/target/release/ironbus-load");
+const BROKER = path.join(ROOT, "dist/ironbus");
+
+/** Runs a command to its end and returns the JSON of its last line of output; throws with what it said otherwise. */
+export function measured(command: string, args: readonly string[]): Promise<Record<string, number>> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
+    let output = "";
+    let errors = "";
+    child.stdout.on("data", (chunk) => (output += chunk));
+    child.stderr.on("data", (chunk) => (errors += chunk));
+    child.on("error", reject);
+    child.on("close", (code) => {
+      const last = output.trim().split("\n").at(-1) ?? "";
+      if (code === 0 && last.startsWith("{")) resolve(JSON.parse(last));
+      else reject(new Error(`${command} ${args.join(" ")}: exit ${code}: ${errors.trim() || output.trim()}`));
+    });
+  });
+}
+
+export function load(verb: string, options: Record<string, string | number | true>): Promise<Record<string, number>> {
+  const args = Object.entries(options).flatMap(([name, value]) =>
+    value === true ? [`--${name}`] : [`--${name}`, `${value}`],
+  );
+  return measured(LOAD, [verb, ...args]);
+}
+
+/** A server of the benchmark, started until a line of its output matches; killed by stop(). */
+export class Server {
+  readonly address: string;
+  /** From the start of the process to its ready line, milliseconds. */
+  readonly readyMs: number;
+  readonly #child: ChildProcess;
+  readonly #directory: string;
+
+  private constructor(child: ChildProcess, address: string, readyMs: number, directory: string) {
+    this.#child = child;
+    this.address = address;
+    this.readyMs = readyMs;
+    this.#directory = directory;
+  }
+
+  static broker(parent: string, flags: readonly string[]): Promise<Server> {
+    const directory = mkdtempSync(path.join(parent, "ironbus-bench-"));
+    const args = ["serve", "--data-dir", path.join(directory, "data"), "--addr", "127.0.0.1:0", ...flags];
+    return Server.#start(BROKER, args, directory);
+  }
+
+  static sink(parent: string): Promise<Server> {
+    const directory = mkdtempSync(path.join(parent, "ironbus-bench-"));
+    return Server.#start(process.execPath, [path.join(ROOT, "scripts/bench/sink.ts")], directory);
+  }
+
+  static #start(command: string, args: readonly string[], directory: string): Promise<Server> {
+    const started = performance.now();
+    const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
+    let output = "";
+    let errors = "";
+    return new Promise((resolve, reject) => {
+      child.stderr.on("data", (chunk) => (errors += chunk));
+      child.stdout.on("data", (chunk) => {
+        output += chunk;
+        const ready = /listening on ([^,\s]+)/.exec(output);
+        if (ready !== null) resolve(new Server(child, ready[1], performance.now() - started, directory));
+      });
+      child.on("error", reject);
+      child.on("exit", (code) => reject(new Error(`${command} ended with ${code}: ${errors}`)));
+    });
+  }
+
+  /** Anonymous memory in use, MB. */
+  rssAnonMb(): number {
+    const match = /RssAnon:\s+(\d+) kB/.exec(readFileSync(`/proc/${this.#child.pid}/status`, "utf8"));
+    return Number(match?.[1]) / 1024;
+  }
+
+  async stop(): Promise<void> {
+    const ended = new Promise((resolve) => this.#child.once("exit", resolve));
+    this.#child.kill("SIGKILL");
+    await ended;
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+}
+
+/** Highest RssAnon seen while `work` runs, MB, looked at every 20 ms. */
+export async function peakRssAnonMb<T>(server: Server, work: Promise<T>): Promise<{ result: T; peakMb: number }> {
+  let peakMb = server.rssAnonMb();
+  const timer = setInterval(() => {
+    peakMb = Math.max(peakMb, server.rssAnonMb());
+  }, 20);
+  try {
+    return { result: await work, peakMb };
+  } finally {
+    clearInterval(timer);
+  }
+}
