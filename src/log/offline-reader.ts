@@ -20,7 +20,7 @@ import { inspectChain, type SegmentChain, type SegmentFile, unsealedPredecessor 
 import { SegmentWalk } from "./segment-walk.ts";
 import { viewOf } from "./u64.ts";
 
-/** One record of a stopped log. Its bytes are valid until the iteration goes on. */
+/** One record of a stopped log, valid until the iteration goes on. */
 export interface OfflineRecord {
   readonly offset: number;
   readonly sequence: number;
@@ -104,7 +104,7 @@ export class OfflineLog implements Iterable<OfflineRecord> {
       let offset = segment.header.baseOffset;
       for (let found = walk.next(); found > 0; found = walk.next()) {
         for (let row = Math.max(0, fromOffset - offset); row < found; row++) {
-          yield recordAt(scanner, row, offset + row, offset + row + sequenceShift);
+          yield new ScannedRecord(scanner, row, offset + row, offset + row + sequenceShift);
         }
         offset += found;
       }
@@ -117,23 +117,56 @@ export class OfflineLog implements Iterable<OfflineRecord> {
   }
 }
 
-function recordAt(scanner: FrameScanner, row: number, offset: number, sequence: number): OfflineRecord {
-  const { table, window } = scanner;
-  const at = row * FIELDS;
-  const bytes = (position: number, length: number): Uint8Array => {
-    const start = table[at + position];
-    return window.subarray(start, start + table[at + length]);
-  };
-  return {
-    offset,
-    sequence,
-    timestampMs: viewOf(window).getBigUint64(table[at + FIELD_TIMESTAMP], true),
-    flags: table[at + FIELD_FLAGS],
-    keyLength: table[at + FIELD_KEY_LENGTH],
-    headersLength: table[at + FIELD_HEADERS_LENGTH],
-    storedPayloadLength: table[at + FIELD_PAYLOAD_LENGTH],
-    key: bytes(FIELD_KEY, FIELD_KEY_LENGTH),
-    headers: bytes(FIELD_HEADERS, FIELD_HEADERS_LENGTH),
-    payload: bytes(FIELD_PAYLOAD, FIELD_PAYLOAD_LENGTH),
-  };
+/** A row of the scanner's table; the bytes are looked at only when they are asked for. */
+class ScannedRecord implements OfflineRecord {
+  readonly offset: number;
+  readonly sequence: number;
+  readonly #window: Uint8Array;
+  readonly #table: Int32Array;
+  readonly #row: number;
+
+  constructor(scanner: FrameScanner, row: number, offset: number, sequence: number) {
+    this.offset = offset;
+    this.sequence = sequence;
+    this.#window = scanner.window;
+    this.#table = scanner.table;
+    this.#row = row * FIELDS;
+  }
+
+  get timestampMs(): bigint {
+    return viewOf(this.#window).getBigUint64(this.#table[this.#row + FIELD_TIMESTAMP], true);
+  }
+
+  get flags(): number {
+    return this.#table[this.#row + FIELD_FLAGS];
+  }
+
+  get keyLength(): number {
+    return this.#table[this.#row + FIELD_KEY_LENGTH];
+  }
+
+  get headersLength(): number {
+    return this.#table[this.#row + FIELD_HEADERS_LENGTH];
+  }
+
+  get storedPayloadLength(): number {
+    return this.#table[this.#row + FIELD_PAYLOAD_LENGTH];
+  }
+
+  get key(): Uint8Array {
+    return this.#bytes(FIELD_KEY, this.keyLength);
+  }
+
+  get headers(): Uint8Array {
+    return this.#bytes(FIELD_HEADERS, this.headersLength);
+  }
+
+  get payload(): Uint8Array {
+    return this.#bytes(FIELD_PAYLOAD, this.storedPayloadLength);
+  }
+
+  #bytes(field: number, length: number): Uint8Array {
+    const start = this.#table[this.#row + field];
+    return this.#window.subarray(start, start + length);
+  }
 }

@@ -49,7 +49,12 @@ describe.each([
     }
     const decoded = decodeRecord(bytes, codec);
     expect(decoded.lengthBytes).toBe(vector.frame_len);
-    expect(decoded.record).toEqual({ ...source, flags: vector.flags_stored });
+    // Payloads by their hex: comparing a MiB element by element takes seconds.
+    expect({ ...decoded.record, payload: hex(decoded.record.payload) }).toEqual({
+      ...source,
+      flags: vector.flags_stored,
+      payload: hex(payload),
+    });
   });
 
   it.each(vectors.damaged.map((vector) => [vector.name, vector] as const))("damaged: %s", (_name, vector) => {
