@@ -1,4 +1,5 @@
 import type { Socket } from "bun";
+import { resolveHost } from "./listen-address.ts";
 import type { Connection, ConnectionHandler, Listener, Network } from "./sockets.ts";
 
 /** Told of what a handler threw; the connection it threw for is terminated already. */
@@ -9,7 +10,7 @@ export function createBunNetwork(report: ReportHandlerError): Network {
   return {
     async listen({ host, port }, handler) {
       const server = Bun.listen<BunConnection>({
-        hostname: host,
+        hostname: await resolveHost(host),
         port,
         allowHalfOpen: true,
         socket: {
@@ -22,7 +23,7 @@ export function createBunNetwork(report: ReportHandlerError): Network {
           data: (socket, chunk) => socket.data.received(chunk as Uint8Array),
           drain: (socket) => socket.data.drained(),
           end: (socket) => socket.data.ended(),
-          close: (socket) => socket.data.closed(),
+          close: (socket, error) => socket.data.closed(error),
           // Errors of the connection are followed by close; handlers do not throw, see guard().
           error() {},
         },
@@ -122,8 +123,10 @@ class BunConnection implements Connection {
     if (this.#shutDown) this.close();
   }
 
-  closed(): void {
+  closed(error: unknown): void {
     if (this.#closed) return;
+    // After our own FIN, Bun reports the peer's FIN as a close without an error and without `end`.
+    if (this.#shutDown && error == null) this.ended();
     this.#closed = true;
     // Never from within close() or terminate(): the caller is in the middle of something.
     if (this.#leaving) queueMicrotask(() => this.#guard(() => this.#handler.close(this)));

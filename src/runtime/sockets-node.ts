@@ -1,4 +1,5 @@
 import * as net from "node:net";
+import { resolveHost } from "./listen-address.ts";
 import type { Connection, ConnectionHandler, Listener, Network } from "./sockets.ts";
 import type { ReportHandlerError } from "./sockets-bun.ts";
 
@@ -8,13 +9,14 @@ const MOST_QUEUED_BYTES = 256 * 1024;
 /** Node's sockets. What write() takes is copied, because the stream keeps a reference until the kernel has the bytes. */
 export function createNodeNetwork(report: ReportHandlerError): Network {
   return {
-    listen({ host, port }, handler) {
+    async listen({ host, port }, handler) {
+      const address = await resolveHost(host);
       return new Promise((resolve, reject) => {
         const server = net.createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
           new NodeConnection(socket, handler, report).opened();
         });
         server.once("error", reject);
-        server.listen({ host, port }, () => {
+        server.listen({ host: address, port }, () => {
           server.off("error", reject);
           // Failures to accept (no descriptors left) are no reason to stop listening.
           server.on("error", () => {});
@@ -83,11 +85,15 @@ class NodeConnection implements Connection {
   write(buffer: Uint8Array, start: number, end: number): number {
     if (this.#leaving || this.#closed || this.#shutDown || this.#socket.destroyed) return -1;
     if (this.#full) throw new Error("written before drain");
-    const room = Math.max(0, MOST_QUEUED_BYTES - this.#socket.writableLength);
-    const taken = Math.min(end - start, room);
-    if (taken > 0) this.#socket.write(Buffer.from(buffer.subarray(start, start + taken)));
-    if (taken < end - start) this.#full = true;
-    return taken;
+    // Until the stream really holds back: only then does it report drain. What the kernel took at once left no trace.
+    let at = start;
+    while (at < end && this.#socket.writableLength < MOST_QUEUED_BYTES) {
+      const next = Math.min(end, at + MOST_QUEUED_BYTES - this.#socket.writableLength);
+      this.#socket.write(Buffer.from(buffer.subarray(at, next)));
+      at = next;
+    }
+    if (at < end) this.#full = true;
+    return at - start;
   }
 
   pause(): void {
