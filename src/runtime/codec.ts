@@ -69,8 +69,9 @@ export interface Codec {
   /**
    * Walks stored frames in buffer[start, end), checking each completely (header, lengths, body CRC, xxh3), filling one
    * table row a frame. Stops after `maxRecords`, or at the first frame that is not intact. `sequence` is the expected
-   * sequence of the first frame, each next one higher; -1 accepts any in every frame. Returns how many intact frames were found;
-   * result[0] = position after the last of them, result[1] = ScanStop, result[2] and result[3] as ScanStop says.
+   * sequence of the first frame, each next one higher; -1 accepts any in every frame. Returns how many intact frames
+   * were found; result[0] = position after the last of them, result[1] = ScanStop, result[2] and result[3] as ScanStop
+   * says.
    */
   scan(
     buffer: Uint8Array,
