@@ -233,27 +233,13 @@ export class Group {
 
   /** The cursor for its checkpoint: at most {@link MAX_PERSISTED_RUNS} runs, the lowest ones. */
   takeSnapshot(): CursorSnapshot {
-    const runs: OffsetRun[] = [];
-    const table = this.#table;
-    const wanted = Math.min(this.#runs, MAX_PERSISTED_RUNS);
-    for (let offset = this.#committed; runs.length < wanted && offset < this.#end; offset++) {
-      if (table.state[offset & table.mask] !== SETTLED) continue;
-      const start = offset;
-      while (offset < this.#end && table.state[offset & table.mask] === SETTLED) offset++;
-      runs.push({ start, end: offset });
-    }
+    const runs = this.#table.settledRuns(this.#committed, this.#end, Math.min(this.#runs, MAX_PERSISTED_RUNS));
     return { committed: this.#committed, runs };
   }
 
   /** Delivery counts for their checkpoint: leased and carried, ascending, the lowest {@link MAX_PERSISTED_ATTEMPTS}. */
   attemptsSnapshot(): AttemptCount[] {
-    const pairs: AttemptCount[] = [];
-    const table = this.#table;
-    for (let offset = this.#committed; offset < this.#end && pairs.length < MAX_PERSISTED_ATTEMPTS; offset++) {
-      const deliveries = table.deliveries[offset & table.mask];
-      if (deliveries > 0) pairs.push({ offset, deliveries });
-    }
-    return pairs;
+    return this.#table.counts(this.#committed, this.#end, MAX_PERSISTED_ATTEMPTS);
   }
 
   /** The counts were written; {@link redeliveriesSinceFlush} starts again. */

@@ -1,3 +1,5 @@
+import type { AttemptCount, OffsetRun } from "./cursor.ts";
+
 /** Nobody has claimed the offset, or its lease was released. */
 export const FREE = 0;
 /** Claimed; the lease may have expired. */
@@ -120,5 +122,27 @@ export class LeaseTable {
     this.deliveries[slot] = 0;
     this.bytes[slot] = 0;
     this.deadline[slot] = Number.POSITIVE_INFINITY;
+  }
+
+  /** The lowest settled runs in [from, to), at most `limit`. */
+  settledRuns(from: number, to: number, limit: number): OffsetRun[] {
+    const runs: OffsetRun[] = [];
+    for (let offset = from; runs.length < limit && offset < to; offset++) {
+      if (this.state[offset & this.mask] !== SETTLED) continue;
+      const start = offset;
+      while (offset < to && this.state[offset & this.mask] === SETTLED) offset++;
+      runs.push({ start, end: offset });
+    }
+    return runs;
+  }
+
+  /** Delivery counts in [from, to), ascending, at most `limit`. */
+  counts(from: number, to: number, limit: number): AttemptCount[] {
+    const counts: AttemptCount[] = [];
+    for (let offset = from; counts.length < limit && offset < to; offset++) {
+      const deliveries = this.deliveries[offset & this.mask];
+      if (deliveries > 0) counts.push({ offset, deliveries });
+    }
+    return counts;
   }
 }

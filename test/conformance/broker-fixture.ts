@@ -8,7 +8,7 @@ import { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts"
 import { loadCodec } from "../../src/runtime/native/codec.ts";
 import { createNetwork } from "../../src/runtime/network.ts";
 import { SeededRandom } from "../../src/runtime/random-seeded.ts";
-import { RawClient } from "./raw-client.ts";
+import { RawClient, range } from "./raw-client.ts";
 
 /** The defaults of semantics.md 19 and wire.md 6.1. */
 const DEFAULTS: BrokerOptions = {
@@ -105,4 +105,14 @@ async function start(options: Partial<BrokerOptions>, files: SimulatedFileSystem
 /** Waits until the condition holds; a condition that never does ends in the runner's time limit. */
 export async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 2));
+}
+
+/** Publishes `count` records in windows; without a payload each one's is its number. */
+export async function fill(broker: TestBroker, count: number, payload?: string | Uint8Array): Promise<void> {
+  const producer = await broker.open();
+  for (let sent = 0; sent < count; sent += 500) {
+    const numbers = range(sent, Math.min(count, sent + 500));
+    await producer.publish(...numbers.map((number) => ({ payload: payload ?? `${number}` })));
+  }
+  await producer.close();
 }

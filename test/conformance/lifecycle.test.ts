@@ -1,36 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { startSteppedBroker, startTestBroker, type TestBroker, until } from "./broker-fixture.ts";
-import { connect, flow, nack, ping, pub, sub, TAG } from "./messages.ts";
-import { offsetsOf, type RawClient, range } from "./raw-client.ts";
+import { connect, flow, ping, pub, sub, TAG } from "./messages.ts";
+import { offsetsOf, range } from "./raw-client.ts";
 
 const FATAL = "fatal storage error";
-
-async function fill(broker: TestBroker, count: number): Promise<void> {
-  const producer = await broker.open();
-  for (let sent = 0; sent < count; sent += 500) {
-    await producer.publish(...range(sent, Math.min(count, sent + 500)).map((index) => ({ payload: `${index}` })));
-  }
-  await producer.close();
-}
-
-/** Drains and acks the next `count` records in order. */
-async function consume(client: RawClient, count: number): Promise<void> {
-  for (let left = count; left > 0; ) {
-    const records = await client.poll(flow(left));
-    expect(records.length).toBeGreaterThan(0);
-    await client.ackAll(records);
-    left -= records.length;
-  }
-}
-
-async function firstOffset(broker: TestBroker, group = ""): Promise<number> {
-  const client = await broker.open();
-  client.send(sub(group));
-  await client.expectFrame(TAG.ok);
-  const [record] = await client.poll(flow(1));
-  await client.close();
-  return record.offset;
-}
 
 describe("ends of connections", () => {
   it("wire.md 22.71: a stalled sync delays neither another connection's Ping nor its Fetch", async () => {
@@ -95,7 +68,6 @@ describe("ends of connections", () => {
     const broker = await startSteppedBroker();
     const client = await broker.open();
     client.send(ping().subarray(0, 3));
-    await client.socket.end;
     const other = await broker.open();
     await other.expectOpen();
     broker.clock.advance(40_000);
@@ -204,86 +176,72 @@ describe("durability", () => {
       expect(await (await after.open()).publish({ payload: "next" })).toEqual([payloads.length]);
     },
   );
-});
 
-describe("consumer positions", () => {
-  it("semantics.md 24.25: 1500 acks, then a kill: between 1024 and 1500 of them are remembered", async () => {
-    const broker = await startTestBroker();
-    await fill(broker, 1600);
-    await consume(await broker.open(), 1500);
-    const after = await startTestBroker({}, await broker.kill());
-    const offset = await firstOffset(after);
-    expect(offset).toBeGreaterThanOrEqual(1024);
-    expect(offset).toBeLessThanOrEqual(1500);
-  });
-
-  it("semantics.md 24.25: 1500 acks, then a graceful stop: all of them are remembered", async () => {
-    const broker = await startTestBroker();
-    await fill(broker, 1600);
-    const client = await broker.open();
-    client.send(sub("named"));
-    await client.expectFrame(TAG.ok);
-    await consume(client, 1500);
-    await consume(await broker.open(), 700);
-    await broker.stop();
-    const after = await startTestBroker({}, broker.files);
-    expect(await firstOffset(after, "named")).toBe(1500);
-    expect(await firstOffset(after)).toBe(700);
-  });
-
-  it("semantics.md 24.25: 1500 acks, a clean disconnect, then a kill: all of them are remembered", async () => {
-    const broker = await startTestBroker();
-    await fill(broker, 1600);
-    const client = await broker.open();
-    client.send(sub("named"));
-    await client.expectFrame(TAG.ok);
-    await consume(client, 1500);
-    await client.close();
-    await until(() => broker.connections() === 0);
-    const after = await startTestBroker({}, await broker.kill());
-    expect(await firstOffset(after, "named")).toBe(1500);
-  });
-
-  it("semantics.md 24.26: of five acked-ahead records the lowest three are remembered", async () => {
-    const broker = await startTestBroker();
-    await fill(broker, 12);
-    const client = await broker.open();
-    const records = await client.poll(flow(12));
-    await client.ackAll([2, 4, 6, 8, 10].map((offset) => records[offset]));
-    await broker.stop();
-    const after = await startTestBroker({}, broker.files);
-    const again = await (await after.open()).poll(flow(12));
-    expect(offsetsOf(again)).toEqual([0, 1, 3, 5, 7, 8, 9, 10, 11]);
-  });
-
-  it("semantics.md 5: tokens of before a restart are fenced", async () => {
-    const broker = await startTestBroker();
-    await fill(broker, 2);
-    const [record] = await (await broker.open()).poll(flow(1));
-    await broker.stop();
-    const after = await startTestBroker({}, broker.files);
-    const client = await after.open();
-    client.send(nack(record));
-    await client.expectStatus(0);
-    await client.ackAll(await client.poll(flow(2)));
-  });
-
-  it("semantics.md 24.30: more groups on disk than the cap are all resumed; a new one is refused", async () => {
-    const broker = await startTestBroker();
-    await fill(broker, 20);
-    for (const [index, name] of ["a", "b", "c"].entries()) {
+  it.each(["interval", "async", "none"] as const)(
+    "storage.md 15: at level %s acks and deliveries do not wait for a sync",
+    async (level) => {
+      const durability = { level, flushIntervalMs: 60_000, flushMaxBytes: 2 ** 30 };
+      const broker = await startTestBroker({ durability });
       const client = await broker.open();
-      client.send(sub(name));
-      await client.expectFrame(TAG.ok);
-      await consume(client, index + 1);
+      broker.files.holdBarriers();
+      expect(await client.publish({ payload: "a" }, { payload: "b" })).toEqual([0, 1]);
+      expect(offsetsOf(await client.poll(flow(10)))).toEqual([0, 1]);
+      broker.files.releaseBarriers();
+      await broker.stop();
+      const after = await startTestBroker({ durability }, broker.files.imageAfterPowerCut({ style: "lost" }));
+      expect(offsetsOf(await (await after.open()).poll(flow(10)))).toEqual([0, 1]);
+    },
+  );
+
+  it("records in many segments are all there, in order, before and after a restart", async () => {
+    const options = { maxSegmentBytes: 64 * 1024 };
+    const broker = await startTestBroker(options);
+    const producer = await broker.open();
+    const payload = (index: number) => `${index}-`.repeat(200);
+    for (let sent = 0; sent < 1000; sent += 100) {
+      await producer.publish(...range(sent, sent + 100).map((index) => ({ payload: payload(index) })));
     }
-    await broker.stop();
-    const after = await startTestBroker({ maxGroups: 2 }, broker.files);
-    for (const [index, name] of ["a", "b", "c"].entries()) expect(await firstOffset(after, name)).toBe(index + 1);
-    const client = await after.open();
-    client.send(sub("d"));
-    await client.expectFrame(TAG.ok);
-    client.send(flow(1));
-    await client.expectErr("fetch failed");
+    const readAll = async (from: TestBroker, group: string): Promise<void> => {
+      const client = await from.open();
+      client.send(sub(group));
+      await client.expectFrame(TAG.ok);
+      let next = 0;
+      for (let batch = await client.poll(flow(500)); batch.length > 0; batch = await client.poll(flow(500))) {
+        for (const record of batch) {
+          expect(record.offset).toBe(next);
+          expect(record.payload.toString()).toBe(payload(next));
+          next++;
+        }
+        await client.ackAll(batch);
+      }
+      expect(next).toBe(1000);
+    };
+    await readAll(broker, "one");
+    const after = await startTestBroker(options, await broker.kill());
+    await readAll(after, "two");
+    expect(await (await after.open()).publish({ payload: "next" })).toEqual([1000]);
+  });
+
+  it("storage.md 20.2: a disk too full for the next segment refuses that publish and heals by itself", async () => {
+    const broker = await startTestBroker({ maxSegmentBytes: 64 * 1024 });
+    const client = await broker.open();
+    await client.publish({ payload: "before" });
+    broker.files.fail({ operation: "open", path: /seg-0*1\.log/, code: "ENOSPC", times: Number.POSITIVE_INFINITY });
+    const payload = Buffer.alloc(8 * 1024);
+    let acked = 1;
+    let refused = 0;
+    for (let sent = 0; sent < 30; sent++) {
+      client.send(pub({ payload }));
+      const { tag } = await client.frame();
+      expect([TAG.pubAck, TAG.err]).toContain(tag);
+      if (tag === TAG.pubAck) acked++;
+      else refused++;
+    }
+    expect(refused).toBeGreaterThan(0);
+    await client.expectOpen();
+    expect((await client.poll(flow(1)))[0].payload.toString()).toBe("before");
+    broker.files.clearFaults();
+    // Refused publishes took no offsets.
+    expect(await client.publish({ payload: "after" })).toEqual([acked]);
   });
 });
