@@ -10,5 +10,6 @@ await runMain(() => {
   run("style", bin("biome"), ["check", "--error-on-warnings", "."]);
   // Under Bun: dependency-cruiser refuses Node 20.
   run("import rule", bun, ["--bun", bin("depcruise"), "--config", ".dependency-cruiser.mjs", "src"], { quiet: true });
+  run("built-ins", "node", ["scripts/check-built-ins.mjs"]);
   say("ironbus: lint is clean");
 });
