@@ -6,6 +6,7 @@ import {
 } from "../log/compressed-payload.ts";
 import { LOSS_REASONS, type LossEvent, lossTotals, skippedBytes } from "../log/loss-report.ts";
 import { type OfflineRecord, readLog } from "../log/offline-reader.ts";
+import { RecordFlag } from "../log/record.ts";
 import type { Codec } from "../runtime/codec.ts";
 import { createRuntime } from "../runtime/runtime.ts";
 import { jsonString } from "./envelope.ts";
@@ -21,8 +22,6 @@ export interface RecordSelection {
   /** Stored lengths, nothing decompressed. */
   readonly raw: boolean;
 }
-
-const FLAG_COMPRESSED = 0x01;
 
 interface Shown {
   readonly bytes: number;
@@ -49,7 +48,7 @@ function codecName(stored: Uint8Array): string {
 }
 
 function show(record: OfflineRecord, codec: Codec, raw: boolean): Shown {
-  if ((record.flags & FLAG_COMPRESSED) === 0) {
+  if ((record.flags & RecordFlag.Compressed) === 0) {
     return { bytes: record.storedPayloadLength, codec: "none" };
   }
   const name = codecName(record.payload);

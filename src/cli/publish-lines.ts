@@ -56,22 +56,21 @@ function summary(progress: ProduceProgress, source: LineSource): string {
   return `published ${progress.acknowledged} record(s)${last}${newline}`;
 }
 
-function produceFailure(address: Address, error: ProduceError, source: LineSource): unknown {
-  const { cause, progress } = error;
+/** What became of the lines that were read, for the error after which nothing more is sent. */
+function account(progress: ProduceProgress, lines: number, refusedLine: number | undefined): string {
+  const rest = lines - progress.acknowledged - progress.rejected;
+  const refused = refusedLine === undefined ? "" : `, line ${refusedLine} was refused`;
+  const more = progress.rejected > 1 ? `, ${progress.rejected - 1} more too` : "";
+  const unknown = rest > 0 ? `, ${rest} were not acknowledged` : "";
+  return `; of ${lines} line(s) read ${progress.acknowledged} are durable${refused}${more}${unknown}`;
+}
+
+function produceFailure(address: Address, { cause, progress }: ProduceError, source: LineSource): unknown {
   if (cause instanceof LineTooLongError) {
     return new CliError("internal", cause.message);
   }
-  const settled = progress.acknowledged + progress.rejected;
-  if (cause instanceof BrokerError) {
-    const line = (cause.index ?? settled - 1) + 1;
-    const refused = progress.rejected > 1 ? `, and ${progress.rejected - 1} more record(s) were refused` : "";
-    return clientFailure("publishing to", address, cause, ` (line ${line} was refused${refused})`);
-  }
-  const unknown = source.splitter.lines - settled;
-  const suffix =
-    `; of the ${source.splitter.lines} line(s) read, ${progress.acknowledged} are durable` +
-    (unknown > 0 ? ` and the fate of the ${unknown} after them is unknown` : "");
-  return clientFailure("publishing to", address, cause, suffix);
+  const refusedLine = cause instanceof BrokerError && cause.index !== undefined ? cause.index + 1 : undefined;
+  return clientFailure("publishing to", address, cause, account(progress, source.splitter.lines, refusedLine));
 }
 
 /**

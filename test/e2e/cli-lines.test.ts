@@ -1,4 +1,4 @@
-import { createReadStream, createWriteStream, statSync } from "node:fs";
+import { createReadStream, createWriteStream, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { afterEach, describe, expect, it } from "vitest";
@@ -159,6 +159,24 @@ describe("pub --lines", () => {
     const result = await publisher.done;
     expect(result.code).toBe(5);
     expect(String(result.stdout)).toBe("published 2 record(s), last durable offset 1\n");
-    expect(result.stderr).toMatch(/^error: publishing to broker at .*of the \d line\(s\) read, 2 are durable/);
+    expect(result.stderr).toMatch(
+      /^error: publishing to broker at .*; of \d line\(s\) read 2 are durable(, 1 were not acknowledged)?\n$/,
+    );
+  });
+
+  it("a log that froze refuses with 70 and says which line", async () => {
+    const broker = await TestBroker.start();
+    const publisher = new Process(["pub", "--addr", broker.address, "--lines"]);
+    publisher.child.stdin?.write("one\n");
+    await broker.text("sub", ["--follow", "--max", "1", "--timeout-ms", "40000"]);
+    rmSync(broker.dataDir, { recursive: true });
+    // The broker looks at least once a second whether its files are still there.
+    const feed = setInterval(() => publisher.child.stdin?.write("more\n"), 50);
+    const result = await publisher.done;
+    clearInterval(feed);
+    const count = Number(/^published (\d+) record/.exec(String(result.stdout))?.[1]);
+    expect(result.code).toBe(70);
+    expect(result.stderr).toContain(`: fatal storage error; of `);
+    expect(result.stderr).toContain(` read ${count} are durable, line ${count + 1} was refused`);
   });
 });

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
@@ -225,5 +225,36 @@ describe("serve", () => {
     const result = await process.done;
     expect(result.code).toBe(0);
     expect(JSON.parse(String(result.stdout)).data.lines).toEqual([expect.stringMatching(/^ironbus listening on /)]);
+  });
+
+  it("a frozen log is said on stderr, refuses publishes and serves reads", async () => {
+    const broker = await TestBroker.start();
+    await broker.text("pub", ["m0"]);
+    rmSync(broker.dataDir, { recursive: true });
+    // Ruling 12: an ack may not rely on a file that is gone; it is noticed within a second.
+    let refusal = await broker.run("pub", ["m1"]);
+    while (refusal.code === 0) {
+      refusal = await broker.run("pub", ["m1"]);
+    }
+    expect(refusal.code).toBe(70);
+    expect(refusal.stderr).toMatch(/^error: publishing to broker at .*: fatal storage error\n$/);
+    await broker.process.until(({ stderr }) => stderr.includes("ERROR: the log is frozen, publishing is refused"));
+    expect(await broker.text("sub")).toContain(" payload=m0\n");
+    expect((await broker.stop()).code).toBe(0);
+  });
+
+  it("cli.md 4.7: a drain that takes too long is cut short, exit 0", async () => {
+    const broker = await TestBroker.start(["--drain-timeout-ms", "1"]);
+    const [host, port] = broker.address.split(":");
+    // A peer that neither speaks nor closes is waited for, for a moment, at the end of a drain.
+    const silent = connect({ host, port: Number(port), allowHalfOpen: true });
+    silent.on("error", () => {});
+    await new Promise((resolve) => silent.once("connect", resolve));
+    await broker.text("pub", ["m"]);
+    const result = await broker.stop();
+    silent.destroy();
+    expect(result.code).toBe(0);
+    expect(result.stderr).toContain("WARN: graceful drain exceeded --drain-timeout-ms (1 ms); forcing exit. ");
+    expect(await (await broker.restart()).text("sub")).toContain(" payload=m\n");
   });
 });
