@@ -220,6 +220,21 @@ describe("messages in place", () => {
       }),
       { numRuns: 3000 },
     );
+    fc.assert(
+      fc.property(bodyArbitraries.deliver, bodyArbitraries.ack, (deliver, ack) => {
+        const messages: Message[] = [
+          { kind: "deliver", body: deliver },
+          { kind: "ack", body: ack },
+        ];
+        for (const message of messages) {
+          const body = encodeBody(message);
+          const [tag, read] = readers[message.kind === "ack" ? 4 : 5];
+          for (let end = 0; end <= body.length; end++) {
+            expect(kindOf(() => read(body, 0, end))).toBe(kindOf(() => decodeBody(tag, body.subarray(0, end))));
+          }
+        }
+      }),
+    );
     const exact = encodeBody({ kind: "pubAck", body: { offset: 2n ** 60n } });
     expect(readPubAck(exact, 0, 8)).toBe(-1);
     expect(readFlow(encodeBody({ kind: "flow", body: { credit: 64 } }), 0, 4)).toBe(64);

@@ -15,7 +15,7 @@ import { decodeStoredRecords } from "../../src/wire/stored-record.ts";
 import { isKnownTag, Tag } from "../../src/wire/tags.ts";
 import { Writer } from "../../src/wire/writer.ts";
 import { bodyArbitraries } from "./messages.ts";
-import { checksums, hex, kindOf, wireErrorOf } from "./support.ts";
+import { bytes, checksums, hex, kindOf, wireErrorOf } from "./support.ts";
 
 const KINDS = Object.keys(bodyArbitraries) as MessageKind[];
 const senderOf = (kind: MessageKind): "client" | "server" => (kind.endsWith("Response") ? "server" : "client");
@@ -153,6 +153,17 @@ describe("messages", () => {
         }
       }),
     );
+  });
+
+  it("refuses a batch record whose inner lengths do not fit it, whatever follows", () => {
+    const kindOfRegion = (...records: string[]) => kindOf(() => decodePubBatchRecords(bytes(records.join("")), 2));
+    const intact = `0d000000${"00".repeat(9)}01020304`;
+    expect(kindOfRegion(intact, intact)).toBeUndefined();
+    expect(kindOfRegion("0d0000000000000000050000000000aaaa", intact)).toBe("length-exceeds");
+    expect(kindOfRegion("0d0000000000000000030002000000aaaa", intact)).toBe("length-exceeds");
+    expect(kindOfRegion("080000000000000000000000", intact)).toBe("length-exceeds");
+    expect(kindOfRegion("0d0000000200000000000000000000aaaa", intact)).toBe("unknown-kind");
+    expect(kindOfRegion("ffffffff00000000000000000000000000", intact)).toBe("truncated");
   });
 
   it("refuses a frame above the cap and writes nothing of it", () => {
