@@ -145,6 +145,7 @@ describe.each(["auto", "node"] as const)("connection, %s sockets", (sockets) => 
       broker.peer.send(empty(Tag.Pong));
       await until(() => !client.connected, "the end of the connection");
       expect(client.failure).toBeInstanceOf(ProtocolError);
+      expect(client.failure?.message).toBe("Pong although no reply is owed");
     });
 
     it("rejects everything owed, in order, when the broker closes", async () => {

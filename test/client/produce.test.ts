@@ -110,6 +110,37 @@ describe.each(["auto", "node"] as const)("produce, %s sockets", (sockets) => {
     expect(broker.peer.requests[0].body[16_842_750]).toBe(7);
   });
 
+  it("keeps the bytes of every size around a write's", async () => {
+    const { client, broker } = await start();
+    const sizes = [0, 30, 40, 130_000, 131_050, 131_054, 131_055, 131_072, 131_073, 200_000, 262_144, 262_145, 1];
+    await Promise.all(sizes.map((size, index) => client.produce(new Uint8Array(size).fill(index))));
+    expect(broker.peer.requests.map(({ body }) => body.length - 13)).toEqual(sizes);
+    for (const [index, { body }] of broker.peer.requests.entries()) {
+      expect(body.subarray(13).every((byte) => byte === index)).toBe(true);
+    }
+  });
+
+  it("keeps the order of what is sent while the socket is full", async () => {
+    const { client, broker } = await start();
+    await client.ping();
+    const offsets: Promise<number>[] = [];
+    for (let round = 0; round < 10; round++) {
+      broker.peer.socket.pause();
+      offsets.push(client.produce(new Uint8Array(12 * 1024 * 1024)));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      broker.peer.socket.resume();
+      // Room comes and goes: one of these could slip in ahead of what waits.
+      for (let turn = 0; turn < 40; turn++) {
+        offsets.push(client.produce("small"));
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    }
+    expect(await Promise.all(offsets)).toEqual(offsets.map((_, index) => index));
+    const lengths = broker.peer.requests.slice(1).map(({ body }) => body.length);
+    expect(lengths.filter((length) => length > 13 + 5).length).toBe(10);
+    expect(lengths.filter((length) => length === 13 + 5).length).toBe(400);
+  });
+
   it.each([
     { what: "an offset above 2^53-1", reply: frame(Tag.PubAck, new Uint8Array(8).fill(255)) },
     { what: "a PubAck of 7 bytes", reply: frame(Tag.PubAck, new Uint8Array(7)) },
