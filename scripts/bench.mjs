@@ -1,14 +1,15 @@
-// Measures the broker beside the bare limits of this machine, in one interleaved run. See docs/benchmark.md.
-import path from "node:path";
-import { bun, ensureAddon, ensureHost, ensurePackages } from "./setup.mjs";
+// `npm run bench [-- --short ...]`: builds the broker and the native load client, then measures. Arguments go to
+// scripts/bench/main.ts.
+import { bun, ensureAddon, ensureClient, ensureHost, ensurePackages } from "./setup.mjs";
 import { root, run, runMain } from "./steps.mjs";
 
 await runMain(() => {
   ensurePackages();
   ensureAddon();
+  ensureClient();
   ensureHost();
   run("load client", "cargo", ["build", "--release", "--locked", "--quiet", "--package", "ironbus-load"], {
-    cwd: path.join(root, "native"),
+    cwd: `${root}/native`,
   });
-  run("benchmark", bun, ["scripts/bench/main.ts", ...process.argv.slice(2)]);
+  run("bench", bun, ["scripts/bench/main.ts", ...process.argv.slice(2)]);
 });

@@ -1,7 +1,7 @@
 // `npm start [-- flags of serve]`: sets up and builds what is missing, then runs the broker on ./data.
 import { spawn } from "node:child_process";
 import path from "node:path";
-import { ensureAddon, ensureHost, ensurePackages } from "./setup.mjs";
+import { ensureAddon, ensureClient, ensureHost, ensurePackages } from "./setup.mjs";
 import { root, runMain, say } from "./steps.mjs";
 
 const HINT = `
@@ -42,6 +42,7 @@ function serve(args) {
 await runMain(async () => {
   ensurePackages();
   ensureAddon();
+  ensureClient();
   ensureHost();
   const defaults = ["--data-dir", "./data", "--addr", "127.0.0.1:7777"];
   const given = process.argv.slice(2);
