@@ -207,19 +207,21 @@ class Consumption {
  * with exit code 0: what was written is settled, the rest stays leased until it is delivered again.
  */
 export async function consume(address: Address, wanted: Subscription, { output }: Context): Promise<number> {
-  const interruption = new Interruption();
   try {
     return await withClient(address, async (client) => {
-      const exitCode = await new Consumption(client, address, wanted, output, interruption).run();
-      await output.flush();
-      return exitCode;
+      const interruption = new Interruption();
+      try {
+        const exitCode = await new Consumption(client, address, wanted, output, interruption).run();
+        await output.flush();
+        return exitCode;
+      } finally {
+        interruption.dispose();
+      }
     });
   } catch (error) {
     if (error instanceof OutputError && error.code === "EPIPE") {
       return 0;
     }
     throw error;
-  } finally {
-    interruption.dispose();
   }
 }

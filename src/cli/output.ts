@@ -130,3 +130,14 @@ export class Output {
     });
   }
 }
+
+/** Reports what nothing caught, and ends the process: a broker that went on would be in an unknown state. */
+export function endOnUncaught(exitCode: number): void {
+  const end = (error: unknown) => {
+    const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    process.stderr.on("error", () => {});
+    process.stderr.write(`error: internal: ${detail}\n`, () => process.exit(exitCode));
+  };
+  process.on("uncaughtException", end);
+  process.on("unhandledRejection", end);
+}

@@ -77,31 +77,29 @@ function produceFailure(address: Address, { cause, progress }: ProduceError, sou
  * Publishes each line of stdin as one record, pipelined; what is read ahead is bounded by the window, so memory does not
  * grow with the input. Prints the count and the last durable offset at the end, on a signal, and before any failure.
  */
-export async function publishLines(address: Address, key: Uint8Array, { output }: Context): Promise<number> {
-  const interruption = new Interruption();
-  const source = new LineSource(key, interruption.signal);
-  try {
-    return await withClient(address, async (client) => {
-      try {
-        output.line(summary(await client.produceAll(source.batches()), source));
-      } catch (error) {
-        if (!(error instanceof ProduceError)) {
-          throw error;
-        }
-        output.line(summary(error.progress, source));
-        throw produceFailure(address, error, source);
+export function publishLines(address: Address, key: Uint8Array, { output }: Context): Promise<number> {
+  return withClient(address, async (client) => {
+    const interruption = new Interruption();
+    const source = new LineSource(key, interruption.signal);
+    try {
+      output.line(summary(await client.produceAll(source.batches()), source));
+    } catch (error) {
+      if (!(error instanceof ProduceError)) {
+        throw error;
       }
-      if (source.inputEnd !== "interrupted") {
-        return 0;
-      }
-      const rest = source.splitter.unfinishedBytes;
-      const unfinished = rest > 0 ? `, ${rest} byte(s) of an unfinished line were dropped` : "";
-      output.note(
-        `interrupted: the input was read up to line ${source.splitter.lines}${unfinished}; the rest was not read`,
-      );
-      return interruption.exitCode;
-    });
-  } finally {
-    interruption.dispose();
-  }
+      output.line(summary(error.progress, source));
+      throw produceFailure(address, error, source);
+    } finally {
+      interruption.dispose();
+    }
+    if (source.inputEnd !== "interrupted") {
+      return 0;
+    }
+    const rest = source.splitter.unfinishedBytes;
+    const unfinished = rest > 0 ? `, ${rest} byte(s) of an unfinished line were dropped` : "";
+    output.note(
+      `interrupted: the input was read up to line ${source.splitter.lines}${unfinished}; the rest was not read`,
+    );
+    return interruption.exitCode;
+  });
 }

@@ -1,4 +1,5 @@
 import { lookup } from "node:dns/promises";
+import { isIP } from "node:net";
 import { dirname, resolve } from "node:path";
 import type { RunningBroker } from "../broker/broker.ts";
 import { formatAddress } from "../config/address.ts";
@@ -14,6 +15,9 @@ import { storageFailure } from "./storage-failure.ts";
 import type { Context } from "./verb.ts";
 
 async function resolveHost(host: string): Promise<string[]> {
+  if (isIP(host) !== 0) {
+    return [host];
+  }
   try {
     return (await lookup(host, { all: true })).map(({ address }) => address);
   } catch {

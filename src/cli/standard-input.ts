@@ -1,7 +1,7 @@
 import { CliError } from "./errors.ts";
 
 /** After an interruption: how long a pause of the input means that it holds nothing more for now. */
-const QUIET_MS = 250;
+const QUIET_MS = 500;
 /** After an interruption: most bytes read on; the largest pipe that an unprivileged writer can have filled. */
 const INTERRUPTED_BYTES = 1_048_576;
 

@@ -1,4 +1,9 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { Output, OutputError } from "../../src/cli/output.ts";
 
@@ -81,5 +86,19 @@ describe("output", () => {
     expect(output.full).toBe(false);
     output.write("x");
     expect(output.full).toBe(true);
+  });
+
+  it.each([
+    ["a throw", "setTimeout(() => { throw new Error('oops'); }, 1)"],
+    ["a rejection", "Promise.reject(new Error('oops'))"],
+  ])("%s that nothing caught is internal: exit 70, and its stack on stderr", (_name, code) => {
+    const module = fileURLToPath(new URL("../../src/cli/output.ts", import.meta.url));
+    const script = `import { endOnUncaught } from ${JSON.stringify(module)}; endOnUncaught(70); setInterval(() => {}, 1000); ${code};`;
+    const file = join(mkdtempSync(join(tmpdir(), "ironbus-uncaught-")), "script.ts");
+    writeFileSync(file, script);
+    const result = spawnSync(process.execPath, [file], { encoding: "utf8" });
+    rmSync(dirname(file), { recursive: true });
+    expect(result.status).toBe(70);
+    expect(result.stderr).toMatch(/^error: internal: Error: oops\n +at /);
   });
 });

@@ -84,7 +84,8 @@ export const subVerb: Verb = {
 --ack and --term fetch until --max messages came or none is left; the others fetch once.
 A message is settled only after its line was written to stdout. When the reader of stdout goes away the command ends
 quietly: what was written is settled, the rest comes again. After SIGINT or SIGTERM the message that was just printed
-is settled, \`fetched <n> message(s)\` is printed, and the exit code is 130 or 143 (0 with --follow).
+is settled, \`fetched <n> message(s)\` is printed, and the exit code is 130 or 143 (0 with --follow). A second signal
+ends the command at once.
 With --output raw everything but the payloads goes to stderr.`,
   async run(flags: ParsedFlags, context: Context) {
     const address = brokerAddress(flags);
