@@ -2,6 +2,7 @@ import * as fs from "node:fs";
 import * as net from "node:net";
 import { constants } from "node:os";
 import { errnoName } from "./errno.ts";
+import type { Lock } from "./file-system.ts";
 import { FileSystemError } from "./file-system.ts";
 import type { NativeIo } from "./native-io.ts";
 
@@ -9,12 +10,8 @@ const LOCK_EX_NB = 2 | 4;
 /** Bytes of an abstract socket's name; a full one is the same name in every runtime, a shorter one is padded by some. */
 const ABSTRACT_NAME_BYTES = 107;
 
-interface Held {
-  release(): void;
-}
-
 /** Takes the exclusive lock on an open file without waiting; undefined when another holder has it. */
-export type Locker = (fd: number) => Held | undefined;
+export type Locker = (fd: number) => Lock | undefined;
 
 /**
  * The best lock there is; the kernel frees each of them when its process dies (storage.md 2.1).
@@ -60,14 +57,15 @@ function flockByForeignFunction(): Locker | undefined {
   return foreignLocker;
 }
 
-/** Kind 3 of {@link findLocker}. Exported for its tests. */
-export function lockBySocket(fd: number): Held | undefined {
+/** Kind 3 of {@link findLocker}. */
+function lockBySocket(fd: number): Lock | undefined {
   if (process.platform !== "linux") {
     throw new FileSystemError("ENOTSUP", "lock", `fd ${fd}`, "locking needs the native addon on this platform");
   }
   const { dev, ino } = fs.fstatSync(fd, { bigint: true });
   const server = net.createServer((socket) => socket.destroy());
-  // The bind happens within listen(); only its report comes later, and `listening` already tells.
+  // The bind happens within listen(); only its report comes later, and `listening` already tells. With the file open
+  // already, the name being taken is the one way for it to fail.
   server.on("error", () => {});
   server.listen(`\0${`ironbus-lock-${dev}-${ino}-`.padEnd(ABSTRACT_NAME_BYTES, "x")}`);
   if (!server.listening) return undefined;

@@ -100,14 +100,7 @@ class DiskFileSystem implements FileSystem {
     const fd = attempt("lock", path, () => fs.openSync(path, O_RDWR | O_CREAT));
     try {
       const held = attempt("lock", path, () => locker(fd));
-      if (held !== undefined) {
-        return {
-          release() {
-            held.release();
-            fs.closeSync(fd);
-          },
-        };
-      }
+      if (held !== undefined) return new DiskLock(held, fd);
     } catch (error) {
       fs.closeSync(fd);
       throw error;
@@ -122,6 +115,24 @@ class DiskFileSystem implements FileSystem {
 
   alignedBuffer(length: number): Uint8Array {
     return this.#addon === undefined ? new Uint8Array(length) : this.#addon.alignedBuffer(length);
+  }
+}
+
+class DiskLock implements Lock {
+  readonly #held: Lock;
+  readonly #fd: number;
+  #released = false;
+
+  constructor(held: Lock, fd: number) {
+    this.#held = held;
+    this.#fd = fd;
+  }
+
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#held.release();
+    fs.closeSync(this.#fd);
   }
 }
 

@@ -35,9 +35,16 @@ export class ThreadQueue implements IoQueue {
     if (!this.#open) throw new Error("the queue is closed");
     const file = job.file as DiskFile;
     file.requireOpen();
+    this.#jobs.push(job);
+    try {
+      this.#pass();
+    } catch (error) {
+      // Arguments that no write can have: the job was never accepted.
+      this.#jobs.pop();
+      throw error;
+    }
     file.jobs++;
-    if (this.#jobs.push(job) === 1) this.#holder.ref();
-    this.#pass();
+    if (this.#jobs.length === 1) this.#holder.ref();
   }
 
   close(done: () => void): void {
