@@ -23,8 +23,8 @@ export const ScanStop = {
   /** `end` was reached exactly after the last record, or `maxRecords` was. */
   End: 0,
   /**
-   * Fewer bytes than the next frame needs; result[2] = the frame's total length, or 36 when not even its header is there
-   * (38 when the length of its subject or stream tag is missing).
+   * Fewer bytes than the next frame needs; result[2] = the frame's total length, or 36 when not even its header is
+   * there (38 when the length of its subject or stream tag is missing).
    */
   Truncated: 1,
   BadMagic: 2,

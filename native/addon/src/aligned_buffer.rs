@@ -12,8 +12,8 @@ use crate::arguments::{invalid, whole};
 /// Largest buffer that every target's Node can hold.
 const MAX_BYTES: u64 = (1 << 30) - 1;
 
-/// A zeroed buffer at an address that is a multiple of 4096, as direct writes need; Node aligns to 16 at most. The engine
-/// counts the memory towards its garbage and frees it with the buffer.
+/// A zeroed buffer at an address that is a multiple of 4096, as direct writes need; Node aligns to 16 at most. The
+/// engine counts the memory towards its garbage and frees it with the buffer.
 #[napi(catch_unwind)]
 pub fn aligned_buffer(env: Env, length: f64) -> Result<BufferSlice<'static>> {
     let length = whole(length, MAX_BYTES, "length")? as usize;

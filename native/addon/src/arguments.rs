@@ -33,9 +33,10 @@ pub fn descriptor(value: f64) -> Result<i32> {
     Ok(whole(value, i32::MAX as u64, "fd")? as i32)
 }
 
-/// The elements of a typed array that JavaScript passed to the call in progress. Nothing is copied, and nothing is kept:
-/// the engine neither moves nor frees them before the call returns. The pointer comes from the engine itself, so writing
-/// through it is sound, as long as no two overlapping arrays are borrowed at once (see [`disjoint`]).
+/// The elements of a typed array that JavaScript passed to the call in progress. Nothing is copied, and nothing is
+/// kept: the engine neither moves nor frees them before the call returns. The pointer comes from the engine itself, so
+/// writing through it is sound, as long as no two overlapping arrays are borrowed at once (see [`disjoint`]) and the
+/// memory is not a SharedArrayBuffer that another thread writes to.
 pub struct Elements<T> {
     pointer: *mut T,
     length: usize,

@@ -63,6 +63,7 @@ pub fn crc32c_of_words(words: &[u64; 4]) -> u32 {
 /// The crate walks up to an aligned address byte by byte; a record's body starts anywhere, and for 128 bytes those
 /// steps cost as much as the rest.
 #[cfg(target_arch = "x86_64")]
+#[allow(unused_unsafe, reason = "the intrinsics are unsafe before Rust 1.87")]
 mod short {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u16, _mm_crc32_u32, _mm_crc32_u64};
 
@@ -71,20 +72,21 @@ mod short {
         let mut crc = u64::from(!crc);
         let mut rest = bytes;
         while let Some((eight, after)) = rest.split_first_chunk() {
-            crc = _mm_crc32_u64(crc, u64::from_le_bytes(*eight));
+            // SAFETY: here and below: the caller has checked for SSE 4.2.
+            crc = unsafe { _mm_crc32_u64(crc, u64::from_le_bytes(*eight)) };
             rest = after;
         }
         let mut crc = crc as u32;
         if let Some((four, after)) = rest.split_first_chunk() {
-            crc = _mm_crc32_u32(crc, u32::from_le_bytes(*four));
+            crc = unsafe { _mm_crc32_u32(crc, u32::from_le_bytes(*four)) };
             rest = after;
         }
         if let Some((two, after)) = rest.split_first_chunk() {
-            crc = _mm_crc32_u16(crc, u16::from_le_bytes(*two));
+            crc = unsafe { _mm_crc32_u16(crc, u16::from_le_bytes(*two)) };
             rest = after;
         }
         if let Some(one) = rest.first() {
-            crc = _mm_crc32_u8(crc, *one);
+            crc = unsafe { _mm_crc32_u8(crc, *one) };
         }
         !crc
     }
@@ -93,7 +95,8 @@ mod short {
     pub unsafe fn crc32c_of_words(words: &[u64; 4]) -> u32 {
         let mut crc = u64::from(u32::MAX);
         for word in words {
-            crc = _mm_crc32_u64(crc, *word);
+            // SAFETY: as above.
+            crc = unsafe { _mm_crc32_u64(crc, *word) };
         }
         !(crc as u32)
     }

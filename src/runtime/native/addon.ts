@@ -8,8 +8,8 @@ export const ADDON_VERSION = "0.1.0";
 
 /**
  * Runs file jobs in order on a thread of its own. `callback(id, errno, step)` comes once per job, in the order of
- * submission, on the main thread, never from within submit(); errno 0 is success; step 1 is the write, 2 the truncation,
- * 4 the barrier. Waiting for it does not keep the process alive: whoever waits must hold the event loop.
+ * submission, on the main thread, never from within submit(); errno 0 is success; step 1 is the write, 2 the
+ * truncation, 4 the barrier. Waiting for it does not keep the process alive: whoever waits must hold the event loop.
  */
 export interface IoThread {
   /**
@@ -38,8 +38,8 @@ export interface IoThread {
 /** The functions of the addon as the runtime uses them. Lengths and positions are whole numbers of bytes. */
 export interface Addon extends Omit<RawAddon, "version" | "flock" | "fallocate"> {
   /**
-   * flock(LOCK_EX|LOCK_NB). False when another holder has the lock; any other failure throws an Error whose `code` is the
-   * errno name.
+   * flock(LOCK_EX|LOCK_NB). False when another holder has the lock; any other failure throws an Error whose `code` is
+   * the errno name.
    */
   flock(fd: number): boolean;
   /**

@@ -10,8 +10,8 @@ export function loadFile(path: string): unknown {
 }
 
 /**
- * Loads an addon from memory: writes it into a fresh private directory, loads it, and removes both. Nothing is left behind
- * and nothing that was left behind is used, so damaged leftovers and parallel starts cannot matter. Where a directory is
+ * Loads an addon from memory: writes it into a fresh private directory, loads it, and removes both. Nothing is left
+ * behind and nothing left behind is used, so damaged leftovers and parallel starts cannot matter. Where a directory is
  * read-only, full or mounted noexec, the next one is tried: the temporary directory, the given ones, shared memory, the
  * working directory. Throws an Error that names all of them and what is wrong with each.
  */

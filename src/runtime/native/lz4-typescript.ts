@@ -5,8 +5,8 @@ const EXTENDED = 15;
 /**
  * Decodes one raw LZ4 block (wire.md 16), as Codec.lz4Decompress does; its ranges have been checked.
  *
- * sequence: token (literal length << 4 | match length - 4), literal length bytes, literals, offset u16 (1 and up), match
- * length bytes; the last sequence ends with its literals.
+ * sequence: token (literal length << 4 | match length - 4), literal length bytes, literals, offset u16 (1 and up),
+ * match length bytes; the last sequence ends with its literals.
  */
 export function decodeLz4Block(
   source: Uint8Array,
