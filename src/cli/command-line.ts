@@ -21,6 +21,11 @@ async function runVerb(tokens: readonly string[], context: Context): Promise<num
   return await verb.run(flags, context);
 }
 
+/** A failure drops what was printed; the last line of it says how far an interrupted verb came. */
+function lastLine(captured: Uint8Array): string {
+  return new TextDecoder().decode(captured).trimEnd().split("\n").at(-1) ?? "";
+}
+
 async function runEnveloped(tokens: readonly string[], context: Context): Promise<number> {
   const { output } = context;
   let exitCode: number;
@@ -31,11 +36,7 @@ async function runEnveloped(tokens: readonly string[], context: Context): Promis
     line =
       exitCode === 0
         ? successEnvelope(output.captured())
-        : failureEnvelope(
-            exitCode,
-            "interrupted",
-            `ended by a signal after printing ${output.captured().length} bytes`,
-          );
+        : failureEnvelope(exitCode, "interrupted", `interrupted: ${lastLine(output.captured())}`);
   } catch (error) {
     const failure = toFailure(error);
     exitCode = EXIT_CODES[failure.kind];

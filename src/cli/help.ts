@@ -5,6 +5,8 @@ import type { Verb } from "./verb.ts";
 
 const WIDTH = 100;
 
+const HELP_FLAG: Flag = { name: "--help", kind: "switch", help: "show this text" };
+
 function columns(rows: readonly (readonly [string, string])[], indent: number): string {
   const width = Math.min(34, Math.max(...rows.map(([left]) => left.length))) + 2;
   const lines = rows.flatMap(([left, right]) => {
@@ -51,15 +53,15 @@ exit codes: 0 done, 1 usage, 2 not found, 3 damage found and handled, 4 corrupt,
 }
 
 export function verbHelp(verb: Verb): string {
-  const flags = [...verb.grammar.flags.map(flagRow), ["--help", "show this text"] as const];
-  const notes = verb.notes === undefined ? "" : `\n${verb.notes.trim()}\n`;
-  return `usage: ironbus ${verb.name}${verb.synopsis === "" ? "" : ` ${verb.synopsis}`}
-
-${verb.summary}
-
-flags:
-${columns(flags, 2)}
-${notes}`;
+  const sections = new Map<string, Flag[]>();
+  for (const flag of [...verb.grammar.flags, HELP_FLAG]) {
+    const title = flag.section ?? (verb.grammar.flags.some(({ section }) => section) ? "Other" : "flags");
+    sections.set(title, [...(sections.get(title) ?? []), flag]);
+  }
+  const flags = [...sections].map(([title, members]) => `${title}:\n${columns(members.map(flagRow), 2)}\n`);
+  const notes = verb.notes === undefined ? [] : [`${verb.notes.trim()}\n`];
+  const usage = `usage: ironbus ${verb.name}${verb.synopsis === "" ? "" : ` ${verb.synopsis}`}\n`;
+  return [usage, `${verb.summary}\n`, ...flags, ...notes].join("\n");
 }
 
 /** The verb that a first token names. Throws UsageError for an unknown one. */

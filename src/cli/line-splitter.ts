@@ -25,7 +25,6 @@ export class LineSplitter {
   #carry: Uint8Array = new Uint8Array(0);
   #carryBytes = 0;
   #lines = 0;
-  #bytes = 0;
 
   constructor(maxLineBytes: number) {
     this.#maxLineBytes = maxLineBytes;
@@ -46,16 +45,11 @@ export class LineSplitter {
     return this.#carryBytes === 0;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /**
    * The lines that `chunk` completes, in order, at most 4096 at a time; they are views of `chunk` where possible. Throws
    * LineTooLongError after giving out the lines before the long one, without keeping more than the limit.
    */
   *split(chunk: Uint8Array): Generator<Uint8Array[]> {
-    this.#bytes += chunk.length;
     let batch: Uint8Array[] = [];
     let start = 0;
     for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {

@@ -58,11 +58,12 @@ function summary(progress: ProduceProgress, source: LineSource): string {
 
 /** What became of the lines that were read, for the error after which nothing more is sent. */
 function account(progress: ProduceProgress, lines: number, refusedLine: number | undefined): string {
+  const last = progress.lastOffset === undefined ? "" : ` (last offset ${progress.lastOffset})`;
   const rest = lines - progress.acknowledged - progress.rejected;
   const refused = refusedLine === undefined ? "" : `, line ${refusedLine} was refused`;
   const more = progress.rejected > 1 ? `, ${progress.rejected - 1} more too` : "";
   const unknown = rest > 0 ? `, ${rest} were not acknowledged` : "";
-  return `; of ${lines} line(s) read ${progress.acknowledged} are durable${refused}${more}${unknown}`;
+  return `; of ${lines} line(s) read ${progress.acknowledged} are durable${last}${refused}${more}${unknown}`;
 }
 
 function produceFailure(address: Address, { cause, progress }: ProduceError, source: LineSource): unknown {

@@ -14,6 +14,8 @@ export interface Flag {
   /** What help shows for the value, e.g. `<n>`; none for a switch. */
   readonly placeholder?: string;
   readonly help: string;
+  /** Heading under which help lists it, among the flags of the same one. */
+  readonly section?: string;
 }
 
 /** What one verb accepts on its command line. */

@@ -37,10 +37,10 @@ type TextKey = KeyOf<"text", string>;
 type EnumKey = KeyOf<"enum", string> & { readonly tokens: readonly string[] };
 export type Key = NumberKey | ListKey | SwitchKey | TextKey | EnumKey;
 
-export const SECTIONS = ["Identity and storage", "Durability", "Delivery", "Flow control", "Network"] as const;
-export type Section = (typeof SECTIONS)[number];
+/** Headings of help and documentation. */
+export type Section = "Storage" | "Durability" | "Delivery" | "Flow control" | "Network";
 
-const storage = { section: "Identity and storage" } as const;
+const storage = { section: "Storage" } as const;
 const durability = { section: "Durability" } as const;
 const delivery = { section: "Delivery" } as const;
 const flow = { section: "Flow control" } as const;

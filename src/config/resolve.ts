@@ -31,6 +31,7 @@ export function settingFlags(): Flag[] {
       : [
           {
             name: key.flag,
+            section: key.section,
             kind: flagKind(key),
             placeholder: key.kind === "enum" ? `<${key.tokens.join("|")}>` : key.placeholder,
             help: `${key.help ?? ""}${defaultText(key)}`,

@@ -160,7 +160,7 @@ describe("pub --lines", () => {
     expect(result.code).toBe(5);
     expect(String(result.stdout)).toBe("published 2 record(s), last durable offset 1\n");
     expect(result.stderr).toMatch(
-      /^error: publishing to broker at .*; of \d line\(s\) read 2 are durable(, 1 were not acknowledged)?\n$/,
+      /^error: publishing to broker at .*; of \d line\(s\) read 2 are durable \(last offset 1\)(, 1 were not acknowledged)?\n$/,
     );
   });
 
@@ -177,6 +177,24 @@ describe("pub --lines", () => {
     const count = Number(/^published (\d+) record/.exec(String(result.stdout))?.[1]);
     expect(result.code).toBe(70);
     expect(result.stderr).toContain(`: fatal storage error; of `);
-    expect(result.stderr).toContain(` read ${count} are durable, line ${count + 1} was refused`);
+    expect(result.stderr).toContain(
+      ` read ${count} are durable (last offset ${count - 1}), line ${count + 1} was refused`,
+    );
+  });
+
+  it("cli.md 1.4: with --json before the verb an interruption is a failure that says how far it came", async () => {
+    const broker = await TestBroker.start();
+    const publisher = new Process(["--json", "pub", "--addr", broker.address, "--lines"]);
+    publisher.child.stdin?.write("one\n");
+    await broker.text("sub", ["--follow", "--max", "1", "--timeout-ms", "40000"]);
+    publisher.child.kill("SIGINT");
+    const result = await publisher.done;
+    expect(result.code).toBe(130);
+    expect(JSON.parse(String(result.stdout))).toEqual({
+      schema: "ironbus.cli.v1",
+      ok: false,
+      exit_code: 130,
+      error: { kind: "interrupted", message: "interrupted: published 1 record(s), last durable offset 0" },
+    });
   });
 });

@@ -86,7 +86,8 @@ A message is settled only after its line was written to stdout. When the reader 
 quietly: what was written is settled, the rest comes again. After SIGINT or SIGTERM the message that was just printed
 is settled, \`fetched <n> message(s)\` is printed, and the exit code is 130 or 143 (0 with --follow). A second signal
 ends the command at once.
-With --output raw everything but the payloads goes to stderr.`,
+With --output raw everything but the payloads goes to stderr. With --json before the verb messages are settled before
+the one object that holds them is written.`,
   async run(flags: ParsedFlags, context: Context) {
     const address = brokerAddress(flags);
     const wanted = subscription(flags);
