@@ -110,6 +110,7 @@ export async function startBroker(
 
     let stopped: Promise<void> | undefined;
     const stop = async (): Promise<void> => {
+      ticks.cancel();
       socket.stop();
       sessions.drainAll();
       await openStream.close();
@@ -119,7 +120,6 @@ export async function startBroker(
         await new Promise<void>((resolve) => clock.after(10, resolve));
       }
       sessions.closeAll();
-      ticks.cancel();
       await new Promise<void>((resolve) => checkpointQueue.close(resolve));
       directory.lock.release();
     };

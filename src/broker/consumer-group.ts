@@ -12,6 +12,7 @@ import type { CursorSnapshot } from "../queue/cursor.ts";
 import { Group } from "../queue/group.ts";
 import type { GroupOptions } from "../queue/group-options.ts";
 import type { Codec } from "../runtime/codec.ts";
+import { FileSystemError } from "../runtime/file-system.ts";
 
 /** How a group's files are opened; the name, capacity and payload are filled in here. */
 export type CheckpointHome = Omit<CheckpointOptions, "name" | "capacity" | "initialPayload">;
@@ -26,6 +27,7 @@ export class ConsumerGroup {
   #cursorFile: CheckpointFile | undefined;
   #attemptsFile: CheckpointFile | undefined;
   #savedCommitted: number;
+  #closed = false;
 
   /**
    * Resumes the group from its files. The default group's are created at once; those of a named group exist from its
@@ -36,10 +38,8 @@ export class ConsumerGroup {
     this.#home = home;
     this.#codec = home.codec;
     this.#interval = Math.max(1, interval);
-    const present = (kind: "cursor" | "attempts") =>
-      name === "" || home.files.stat(`${home.root}/${groupCheckpointName(kind, name)}`) !== undefined;
-    if (present("cursor")) this.#cursorFile = this.#openCursor({ committed: 0, runs: [] });
-    if (present("attempts")) this.#attemptsFile = this.#openAttempts();
+    if (this.#isPresent("cursor")) this.#cursorFile = this.#openCursor({ committed: 0, runs: [] });
+    if (this.#isPresent("attempts")) this.#attemptsFile = this.#openAttempts();
     const stored = this.#cursorFile?.payload;
     const cursor = stored === undefined ? undefined : decodeCursor(stored, this.#codec);
     const counts = this.#attemptsFile?.payload;
@@ -60,6 +60,7 @@ export class ConsumerGroup {
 
   /** A consumer went away: what it settled is kept. */
   consumerLeft(): void {
+    if (this.#closed) return;
     if (this.#settledAnything()) this.#saveCursor();
     if (this.group.redeliveriesSinceFlush > 0) this.#saveAttempts();
   }
@@ -79,6 +80,7 @@ export class ConsumerGroup {
       this.#saveAttempts();
       await this.#attemptsFile?.idle();
     }
+    this.#closed = true;
     this.#cursorFile?.close();
     this.#attemptsFile?.close();
   }
@@ -90,8 +92,11 @@ export class ConsumerGroup {
   #saveCursor(): void {
     const snapshot = this.group.takeSnapshot();
     this.#savedCommitted = snapshot.committed;
-    if (this.#cursorFile === undefined) this.#cursorFile = this.#openCursor(snapshot);
-    else this.#cursorFile.save(encodeCursor(snapshot, this.#codec));
+    if (this.#cursorFile !== undefined) this.#cursorFile.save(encodeCursor(snapshot, this.#codec));
+    else
+      this.#reporting(() => {
+        this.#cursorFile = this.#openCursor(snapshot);
+      });
   }
 
   #saveAttempts(): void {
@@ -101,9 +106,32 @@ export class ConsumerGroup {
     this.group.markAttemptsFlushed();
     if (this.#attemptsFile === undefined) {
       if (pairs.length === 0) return;
-      this.#attemptsFile = this.#openAttempts();
+      this.#reporting(() => {
+        this.#attemptsFile = this.#openAttempts();
+      });
     }
-    this.#attemptsFile.save(encodeAttempts(pairs, this.#codec));
+    this.#attemptsFile?.save(encodeAttempts(pairs, this.#codec));
+  }
+
+  #isPresent(kind: "cursor" | "attempts"): boolean {
+    if (this.name === "") return true;
+    try {
+      return this.#home.files.stat(`${this.#home.root}/${groupCheckpointName(kind, this.name)}`) !== undefined;
+    } catch (error) {
+      // A legal group name whose file name is too long for the disk (storage.md 2): the group works, unsaved.
+      if (error instanceof FileSystemError && error.code === "ENAMETOOLONG") return false;
+      throw error;
+    }
+  }
+
+  /** A checkpoint that cannot be created is told about and costs redelivery, not the consumer. */
+  #reporting(create: () => void): void {
+    try {
+      create();
+    } catch (error) {
+      if (!(error instanceof FileSystemError)) throw error;
+      this.#home.onError(error);
+    }
   }
 
   #openCursor(initial: CursorSnapshot): CheckpointFile {

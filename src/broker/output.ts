@@ -19,6 +19,8 @@ export class Output {
   #head = 0;
   #tail = 0;
   #closed = false;
+  /** Bytes that the socket has taken so far: it tells a slow peer from one that does not read at all. */
+  takenBytes = 0;
 
   constructor(connection: Connection, scratch: Scratch) {
     this.#connection = connection;
@@ -65,8 +67,12 @@ export class Output {
   drain(): boolean {
     if (this.#backlog === undefined) return true;
     const taken = this.#connection.write(this.#backlog, this.#head, this.#tail);
-    if (taken < 0) this.close();
-    else this.#head += taken;
+    if (taken < 0) {
+      this.close();
+    } else {
+      this.#head += taken;
+      this.takenBytes += taken;
+    }
     if (this.#head < this.#tail) return false;
     this.#backlog = undefined;
     this.#head = 0;
@@ -92,6 +98,7 @@ export class Output {
         return;
       }
       from += taken;
+      this.takenBytes += taken;
       if (from === end) return;
     }
     this.#queue(source, from, end);

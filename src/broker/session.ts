@@ -53,7 +53,9 @@ export class Session implements Publisher {
   #finishing = false;
   #closed = false;
   #lastReceivedMs: number;
-  #lastSentMs: number;
+  /** When the socket was last seen to take something, or to have nothing to take. */
+  #lastProgressMs: number;
+  #takenBytes = 0;
   #finishDeadlineMs = Number.POSITIVE_INFINITY;
 
   constructor(connection: Connection, broker: BrokerContext) {
@@ -62,7 +64,7 @@ export class Session implements Publisher {
     this.output = new Output(connection, broker.scratch);
     this.consumer = new Consumer(broker);
     this.#lastReceivedMs = broker.clock.monotonicMs();
-    this.#lastSentMs = this.#lastReceivedMs;
+    this.#lastProgressMs = this.#lastReceivedMs;
   }
 
   /** The socket brought bytes. */
@@ -75,7 +77,6 @@ export class Session implements Publisher {
 
   /** The socket has room again. */
   drained(): void {
-    this.#lastSentMs = this.broker.clock.monotonicMs();
     if (!this.output.drain()) return;
     if (this.#finishing) this.#finishIfSettled();
     else this.#turn();
@@ -102,9 +103,13 @@ export class Session implements Publisher {
   /** About once a second: the timeouts of wire.md 6.1. */
   tick(nowMs: number): void {
     const { idleTimeoutMs, writeTimeoutMs } = this.broker.limits;
-    if (nowMs >= this.#finishDeadlineMs) this.connection.close();
-    else if (this.output.backlogBytes > 0) {
-      if (nowMs - this.#lastSentMs >= writeTimeoutMs) this.connection.terminate();
+    const stuck = this.output.backlogBytes > 0 && this.output.takenBytes === this.#takenBytes;
+    this.#takenBytes = this.output.takenBytes;
+    if (!stuck) this.#lastProgressMs = nowMs;
+    if (nowMs >= this.#finishDeadlineMs) {
+      this.connection.close();
+    } else if (stuck) {
+      if (nowMs - this.#lastProgressMs >= writeTimeoutMs) this.connection.terminate();
     } else if (nowMs - this.#lastReceivedMs >= idleTimeoutMs && this.#allSettled()) {
       this.connection.close();
     }
