@@ -1,5 +1,6 @@
 // Bundles src/main.ts for one runtime, with the native addon inside.
-import { copyFileSync, readFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { BunPlugin } from "bun";
 import { root, StepError } from "../steps.mjs";
@@ -12,6 +13,19 @@ const ADDON_SPECIFIER = "embedded-addon";
 
 /** Neither an addon inside nor a path to one: a shipped program loads its own addon or none. */
 const NOTHING_EMBEDDED = "export const embeddedAddon = undefined;\nexport const addonFile = undefined;";
+
+/**
+ * Writes the addon where the bundler takes it from and gives the path. The extension is another one, since the bundler
+ * treats .node files on its own terms. The path below the checkout enters the result: it may depend on the contents only.
+ */
+function placeForEmbedding(addon: Uint8Array): string {
+  const hash = createHash("sha256").update(addon).digest("hex");
+  const file = path.join(root, "dist", "build", `${hash}.bin`);
+  mkdirSync(path.dirname(file), { recursive: true });
+  writeFileSync(`${file}.${process.pid}`, addon);
+  renameSync(`${file}.${process.pid}`, file);
+  return file;
+}
 
 /** Puts a generated module in the place of src/runtime/native/embedded.ts, which points into the source tree. */
 function embedding(contents: string, addon: string): BunPlugin[] {
@@ -45,10 +59,9 @@ export async function bundleForBun(options: {
   readonly outfile: string;
 }): Promise<void> {
   let contents = NOTHING_EMBEDDED;
-  // Another extension, since the bundler treats .node files on its own terms.
-  const file = path.join(path.dirname(options.outfile), "addon.bin");
+  let file = "";
   if (options.addon !== undefined) {
-    copyFileSync(options.addon, file);
+    file = placeForEmbedding(readFileSync(options.addon));
     contents = [
       `import file from "${ADDON_SPECIFIER}" with { type: "file" };`,
       'import { readFileSync } from "node:fs";',
