@@ -4,10 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { ADDON_VERSION, toAddon } from "../../src/runtime/native/addon.ts";
-import { findNode } from "./real-node.ts";
+import { addonPath as addonFile, runtimes } from "./native-fixtures.ts";
 
 const root = join(import.meta.dirname, "../..");
-const addonFile = join(root, "dist/native", `ironbus-${process.platform}-${process.arch}.node`);
 
 /** Prints what loading the file given as an argument, as if it were embedded, came to. */
 const PROGRAM = `
@@ -19,12 +18,6 @@ const PROGRAM = `
   } catch (error) {
     console.log("error " + (error as Error).message);
   }`;
-
-/** Both runtimes that the broker ships on. */
-const runtimes = [
-  { name: "Bun", runtime: process.execPath },
-  { name: "Node", runtime: findNode() },
-];
 
 it("the version of the sources is that of the crate", () => {
   const manifest = fs.readFileSync(join(root, "native/Cargo.toml"), "utf8");
