@@ -4,9 +4,9 @@ use napi::Result;
 use napi::bindgen_prelude::BigInt;
 use napi_derive::napi;
 
-use crate::arguments::{Elements, range};
+use twox_hash::XxHash3_64;
 
-pub use xxhash_rust::xxh3::xxh3_64;
+use crate::arguments::{Elements, range};
 
 /// Up to here one chain of CRC instructions is as fast as three side by side, and needs no set-up.
 #[cfg(target_arch = "x86_64")]
@@ -24,6 +24,11 @@ pub fn crc32c_of_buffer(buffer: Elements<u8>, start: f64, end: f64) -> Result<u3
 pub fn xxh3_of_buffer(buffer: Elements<u8>, start: f64, end: f64) -> Result<BigInt> {
     let bytes = range(start, end, buffer.len())?;
     Ok(BigInt::from(xxh3_64(&buffer.as_slice()[bytes])))
+}
+
+/// XXH3-64 with seed 0.
+pub fn xxh3_64(bytes: &[u8]) -> u64 {
+    XxHash3_64::oneshot(bytes)
 }
 
 #[inline]
