@@ -119,6 +119,20 @@ describe.each(kinds)("disk in Node, %s", (kind) => {
   }
 });
 
+describe.skipIf(addon === undefined)("a queue on the addon's thread", () => {
+  it("refuses a job that no write can be, and goes on", async () => {
+    const files = createDiskFileSystem(addon);
+    const file = files.open(join(root, "a"), "create");
+    const queue = files.createQueue();
+    const write = { buffer: new Uint8Array(1), offset: 0, length: 2, position: 0 };
+    expect(() => queue.submit({ file, write, barrier: "none", done() {} })).toThrow();
+    expect(queue.pending).toBe(0);
+    expect(await new Promise((done) => queue.submit({ file, barrier: "full", done }))).toBeUndefined();
+    await new Promise<void>((done) => queue.close(done));
+    file.close();
+  });
+});
+
 const runtimes = { Bun: () => process.execPath, Node: findNode } as const;
 const places = (["Bun", "Node"] as const).flatMap((runtime) => kinds.map((kind) => [runtime, kind] as const));
 

@@ -92,6 +92,15 @@ describe("durability", () => {
     expect(files.imageAfterPowerCut({ style: "lost" }).stat("/data/sub/x")?.kind).toBe("file");
   });
 
+  it("makes durable what was written, whatever became of the buffer before the barrier", () => {
+    const { files, file } = diskWith("");
+    const buffer = Buffer.from("abc");
+    file.write(buffer, 0, 3, 0);
+    buffer.fill("x");
+    file.sync("data");
+    expect(textOf(files.imageAfterPowerCut({ style: "lost" }), "/f")).toBe("abc");
+  });
+
   it("never leaves a rename across directories half done", () => {
     const files = new SimulatedFileSystem({ seed: 3 });
     files.makeDirectory("/a");
@@ -165,7 +174,7 @@ describe("durability", () => {
     files.step();
     files.step();
     file.write(new Uint8Array([98]), 0, 1, 1);
-    files.runAll();
+    expect(files.runAll()).toBe(1);
     expect(textOf(files.imageAfterPowerCut({ style: "lost" }), "/f")).toBe("a");
   });
 });
@@ -191,6 +200,7 @@ describe("power cut", () => {
     expect(files.lock("/f")).toBeDefined();
     const image = files.imageAfterPowerCut();
     write(file, "XYZ", 0);
+    file.sync("full");
     expect(textOf(image, "/f")).toBe("abc");
     expect(image.lock("/f")).toBeDefined();
     const copy = image.open("/f", "write");
