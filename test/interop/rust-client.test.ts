@@ -1,0 +1,127 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdtempSync, openSync, readdirSync, readSync, rmSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const MANIFEST = join(ROOT, "test", "interop", "rust", "Cargo.toml");
+
+/** The command under test; relative paths in it start at the checkout's root. */
+const COMMAND = process.env.IRONBUS_COMMAND ?? '["dist/ironbus"]';
+
+/** A first build on a small board takes its time; a safety net against hanging, never a measure of speed. */
+const DEADLINE_MS = 900_000;
+
+const missing =
+  spawnSync("cargo", ["--version"], { stdio: "ignore" }).status === 0 ? "" : " (skipped: no cargo to build it with)";
+
+interface Outcome {
+  readonly code: number | null;
+  readonly lines: readonly string[];
+  readonly stderr: string;
+}
+
+const children = new Set<ChildProcess>();
+
+/** Runs cargo with everything that it starts in a process group of its own, so that nothing of it can stay behind. */
+async function cargo(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+  const [verb, ...rest] = args;
+  const child = spawn("cargo", [verb, "--quiet", "--locked", "--release", "--manifest-path", MANIFEST, ...rest], {
+    cwd: ROOT,
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
+  });
+  children.add(child);
+  let stdout = "";
+  let stderr = "";
+  child.stdout.on("data", (chunk: Buffer) => (stdout += chunk));
+  child.stderr.on("data", (chunk: Buffer) => (stderr += chunk));
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  children.delete(child);
+  return { code, lines: stdout.trimEnd().split("\n"), stderr };
+}
+
+const drive = (directory: string, command: string) =>
+  cargo(["run", "--bin", "ironbus-interop", "--", directory], { IRONBUS_COMMAND: command });
+const readSegments = (directory: string) => cargo(["run", "--bin", "ironbus-segments", "--", directory]);
+
+/** All checks passed, and there were at least `least` of them. */
+function expectAllPassed({ code, lines, stderr }: Outcome, least: number): void {
+  expect(lines.filter((line) => line.startsWith("FAIL"))).toEqual([]);
+  expect(code, `${lines.at(-1)}\n${stderr}`).toBe(0);
+  const [, passed, failed] = /^(\d+) passed, (\d+) failed$/.exec(lines.at(-1) ?? "") ?? [];
+  expect(Number(passed)).toBe(lines.filter((line) => line.startsWith("ok ")).length);
+  expect(Number(passed)).toBeGreaterThanOrEqual(least);
+  expect(failed).toBe("0");
+}
+
+describe.skipIf(missing !== "")(`upstream's published Rust client${missing}`, () => {
+  const directory = mkdtempSync(join(tmpdir(), "ironbus-interop-"));
+  const left = join(directory, "left");
+
+  beforeAll(async () => {
+    const { code, stderr } = await cargo(["build"]);
+    expect(code, stderr).toBe(0);
+  }, DEADLINE_MS);
+
+  afterAll(() => {
+    for (const { pid } of children) {
+      if (pid !== undefined) process.kill(-pid, "SIGKILL");
+    }
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  it(
+    "wire.md 22.75: works unchanged, and survives kill -9 of the broker",
+    async () => {
+      expectAllPassed(await drive(left, COMMAND), 100);
+    },
+    DEADLINE_MS,
+  );
+
+  it(
+    "storage.md 3, 6, 8: upstream's codecs read what the broker left on the disk",
+    async () => {
+      expectAllPassed(await readSegments(left), 20);
+    },
+    DEADLINE_MS,
+  );
+
+  it(
+    "a flipped bit in a segment is found",
+    async () => {
+      const damaged = join(directory, "damaged");
+      for (const name of ["volume", "volume.ledger"]) {
+        cpSync(join(left, name), join(damaged, name), { recursive: true });
+      }
+      const segments = readdirSync(join(damaged, "volume")).filter((name) => /^seg-.*\.log$/.test(name));
+      const file = openSync(join(damaged, "volume", segments.sort()[1]), "r+");
+      const byte = new Uint8Array(1);
+      readSync(file, byte, 0, 1, 5_000);
+      byte[0] ^= 0x10;
+      writeSync(file, byte, 0, 1, 5_000);
+      const { code, lines } = await readSegments(damaged);
+      expect(code).toBe(1);
+      expect(lines[0]).toMatch(/^FAIL volume: every segment decodes/);
+    },
+    DEADLINE_MS,
+  );
+
+  it(
+    "a broker that does not start fails the run, with the reason",
+    async () => {
+      const { code, lines } = await drive(join(directory, "no-broker"), '["false"]');
+      expect(code).toBe(1);
+      expect(lines[0]).toMatch(/^FAIL session: the broker starts: .*false did not say where it listens/);
+      expect(lines.at(-1)).toMatch(/^0 passed, \d+ failed$/);
+      expect(existsSync(join(directory, "no-broker", "session"))).toBe(false);
+    },
+    DEADLINE_MS,
+  );
+});
