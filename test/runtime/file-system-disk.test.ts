@@ -15,6 +15,7 @@ const { addon } = loadAddon();
 const kinds = addon === undefined ? (["without addon"] as const) : (["with addon", "without addon"] as const);
 const addonOf = (kind: string) => (kind === "with addon" ? addon : undefined);
 
+const children: ChildProcess[] = [];
 let root: string;
 let bundles: string;
 
@@ -29,7 +30,11 @@ afterAll(() => rmSync(bundles, { recursive: true }));
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), "ironbus-files-"));
 });
-afterEach(() => rmSync(root, { recursive: true }));
+afterEach(() => {
+  // Also where a test failed half-way.
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+  rmSync(root, { recursive: true });
+});
 
 describe.each(kinds)("disk in Bun, %s", (kind) => {
   for (const { title, run } of fileScenarios) {
@@ -138,7 +143,9 @@ const places = (["Bun", "Node"] as const).flatMap((runtime) => kinds.map((kind) 
 
 function start(runtime: "Bun" | "Node", kind: string, verb: string, path: string): ChildProcess {
   const args = [join(bundles, "file-system-helper.mjs"), verb, path, ...(addonOf(kind) ? [addonFile!] : [])];
-  return spawn(runtimes[runtime](), args, { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(runtimes[runtime](), args, { stdio: ["ignore", "pipe", "inherit"] });
+  children.push(child);
+  return child;
 }
 
 function firstLine(child: ChildProcess): Promise<string> {
