@@ -36,10 +36,10 @@ function sample(): string {
 }
 
 /**
- * Publishes until the broker has the record. A connection that broke after the record left may have stored it: trying
- * again can store it twice, never lose it.
+ * Publishes until the broker has the record; undefined when told to stop first. A connection that broke after the record
+ * left may have stored it: trying again can store it twice, never lose it.
  */
-async function publish(client: Client, payload: string, timestampMs: number): Promise<number> {
+async function publish(client: Client, payload: string, timestampMs: number): Promise<number | undefined> {
   for (;;) {
     try {
       if (!client.connected) await client.reconnect({ signal: stop.signal });
@@ -48,7 +48,8 @@ async function publish(client: Client, payload: string, timestampMs: number): Pr
     } catch (error) {
       const lost = error instanceof ConnectionClosedError || error instanceof TimeoutError;
       const later = error instanceof BrokerError && error.retryable;
-      if (stop.signal.aborted || !(lost || later)) throw error;
+      if (stop.signal.aborted) return undefined;
+      if (!lost && !later) throw error;
       say(`waiting for the broker: ${error.message}`);
       await pause(1_000);
     }
@@ -63,6 +64,7 @@ try {
     if (stop.signal.aborted) break;
     const payload = sample();
     const offset = await publish(client, payload, Date.now());
+    if (offset === undefined) break;
     published++;
     say(`#${offset} ${payload}`);
   }

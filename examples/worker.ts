@@ -84,7 +84,8 @@ try {
       }
     } catch (error) {
       const lost = error instanceof ConnectionClosedError || error instanceof TimeoutError;
-      if (stop.signal.aborted || !lost) throw error;
+      if (stop.signal.aborted) break;
+      if (!lost) throw error;
       say(`waiting for the broker: ${error.message}`);
       await sleep(1_000, undefined, { signal: stop.signal }).catch(() => undefined);
     }

@@ -87,11 +87,12 @@ describe.each(["bun", "node"])("the examples under %s", (runtime) => {
     const worker = start("worker", "--fail-rate", "0");
     await client.produce("a");
     await until(() => worker.output().includes("done: a"), "the first message");
-    await broker.restart();
+    await broker.stop();
+    await until(() => worker.output().includes("waiting for the broker"), "the lost connection");
+    await broker.resume();
     await client.reconnect();
     await client.produce("b");
     await until(() => worker.output().includes("done: b"), "the second message");
-    expect(worker.output()).toContain("waiting for the broker");
     worker.child.kill("SIGINT");
     expect(await worker.exit, worker.output()).toBe(0);
     expect(worker.output()).toContain("finished 2 message(s)\n");
@@ -100,12 +101,26 @@ describe.each(["bun", "node"])("the examples under %s", (runtime) => {
   it("host-telemetry stops on SIGINT, waits out a broker that is away", async () => {
     const telemetry = start("host-telemetry", "--every-ms", "20");
     await until(() => telemetry.output().includes("#1 "), "two samples");
-    await broker.restart();
+    await broker.stop();
     await until(() => telemetry.output().includes("waiting for the broker"), "the lost connection");
+    await broker.resume();
     const waitingAt = telemetry.output().lastIndexOf("waiting");
     await until(() => telemetry.output().indexOf("\n#", waitingAt) > 0, "a sample after it");
     telemetry.child.kill("SIGINT");
     expect(await telemetry.exit, telemetry.output()).toBe(0);
     expect(telemetry.output()).toMatch(/published \d+ sample\(s\)\n$/);
+  });
+
+  it.each(["host-telemetry", "worker"])("%s stops on SIGINT while the broker is away", async (name) => {
+    const program = start(name);
+    await using client = await connect({ port: broker.port });
+    if (name === "worker") await client.produce("a");
+    await until(() => program.output().includes("#0 "), "a sign of life");
+    await broker.stop();
+    await until(() => program.output().includes("waiting for the broker"), "the lost connection");
+    program.child.kill("SIGINT");
+    expect(await program.exit, program.output()).toBe(0);
+    expect(program.output()).toMatch(/(published|finished) \d+ (sample|message)\(s\)\n$/);
+    await broker.resume();
   });
 });

@@ -27,9 +27,16 @@ export class RealBroker implements AsyncDisposable {
 
   /** Stops and starts again, on the same directory and port. */
   async restart(): Promise<void> {
-    const { port } = this;
-    await this.#running.stop();
-    await this.#start(port);
+    await this.stop();
+    await this.resume();
+  }
+
+  stop(): Promise<void> {
+    return this.#running.stop();
+  }
+
+  resume(): Promise<void> {
+    return this.#start(this.port);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
