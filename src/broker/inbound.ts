@@ -1,3 +1,4 @@
+import { freeMemory } from "../runtime/free-memory.ts";
 import { frameBytesNeeded } from "../wire/envelope.ts";
 import { FRAME_HEADER_BYTES, FRAME_PREFIX_BYTES } from "../wire/limits.ts";
 
@@ -76,6 +77,7 @@ export class Inbound {
   release(): boolean {
     if (this.#at < this.#chunk.length) this.#carryOver(this.#chunk.length - this.#at);
     this.buffer = NO_BYTES;
+    freeMemory(this.#chunk);
     this.#chunk = this.#later.shift() ?? NO_BYTES;
     this.#at = 0;
     return this.#chunk.length > 0;

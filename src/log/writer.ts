@@ -15,6 +15,8 @@ const RECORD_OVERHEAD_BYTES = 36 + 8 + 8;
 const DIRECT_WRITE_BYTES = 64 * 1024;
 /** How often the active file's path is compared with the open inode (README ruling 12). */
 const IDENTITY_CHECK_MS = 500;
+/** After this long without an append the spare batches are given back. */
+const IDLE_MS = 5_000;
 const MAX_RECORDS_PER_SEGMENT = 0xffffffff;
 
 export interface WriterOptions {
@@ -73,6 +75,8 @@ export class LogWriter {
   #pumping = false;
   #frozen: Error | undefined;
   #lastIdentityCheckMs: number;
+  #lastSeenOffset = 0;
+  #lastAppendMs = 0;
   #closing: (() => void) | undefined;
 
   constructor(
@@ -205,8 +209,14 @@ export class LogWriter {
   tick(): void {
     if (this.#frozen !== undefined || this.#busy) return;
     if (!this.#checkIdentity(true)) return;
-    if (this.#policy.overdue(this.#clock.monotonicMs())) this.#barrierOnly();
-    else if (this.#filling === undefined) this.#pool.trim();
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#policy.overdue(nowMs)) this.#barrierOnly();
+    if (this.#nextOffset !== this.#lastSeenOffset) {
+      this.#lastSeenOffset = this.#nextOffset;
+      this.#lastAppendMs = nowMs;
+    } else if (nowMs - this.#lastAppendMs >= IDLE_MS && this.#filling === undefined) {
+      this.#pool.trim();
+    }
   }
 
   /** Writes and syncs what is pending, at every durability level, then releases the files. */
