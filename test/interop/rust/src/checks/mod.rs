@@ -69,7 +69,7 @@ impl Stage {
 
     /// Last check of a stage: a fresh group sees the whole log in order, once, and as acknowledged; then the broker stops
     /// at SIGTERM with status 0 and the ledger is saved.
-    pub fn finish(mut self, report: &mut Report, name: &str) {
+    pub fn finish(self, report: &mut Report, name: &str) {
         report.check(&format!("{name}: a fresh group reads everything, in order, once; SIGTERM ends with 0"), || {
             let mut client = self.broker.client();
             client.subscribe("audit").expect("the audit group is bound");
@@ -83,14 +83,14 @@ impl Stage {
                 }
             }
             assert_eq!(acknowledged, self.ledger.len(), "every acknowledged offset is there");
-            let status = self.broker.stop();
-            assert!(status.success(), "the broker ended with {status}");
-            self.save(messages.len() as u64);
+            self.stop(messages.len() as u64);
         });
     }
 
-    /// Writes the ledger for the reader of the segments; `head` is the first offset not in the log.
-    pub fn save(&self, head: u64) {
+    /// SIGTERM, status 0, and the ledger for the reader of the segments; `head` is the first offset not in the log.
+    pub fn stop(mut self, head: u64) {
+        let status = self.broker.stop();
+        assert!(status.success(), "the broker ended with {status}");
         self.ledger.save(&self.data_dir, head).expect("the ledger is saved");
     }
 }
