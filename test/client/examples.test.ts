@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { connect } from "../../src/client/index.ts";
+import { findNode } from "../support/real-node.ts";
 import { until } from "./fake-broker.ts";
 import { RealBroker } from "./real-broker.ts";
-import { findNode } from "./real-node.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
+import { findNode } from "../support/real-node.ts";
 import { RealBroker } from "./real-broker.ts";
-import { findNode } from "./real-node.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");

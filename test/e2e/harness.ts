@@ -3,14 +3,19 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { findNode } from "../support/real-node.ts";
 
 /** Root of the checkout; relative paths in IRONBUS_COMMAND start here. */
 export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 /** The command under test, e.g. ["dist/ironbus"] or ["node", "dist/ironbus-node.cjs"], from IRONBUS_COMMAND. */
-export const COMMAND: readonly string[] = JSON.parse(
-  process.env.IRONBUS_COMMAND ?? '["node_modules/.bin/bun", "src/main.ts"]',
+export const COMMAND: readonly string[] = commandOf(
+  JSON.parse(process.env.IRONBUS_COMMAND ?? '["node_modules/.bin/bun", "src/main.ts"]'),
 );
+
+function commandOf([program, ...args]: string[]): string[] {
+  return [program === "node" ? findNode() : program, ...args];
+}
 
 /** The long forms of some tests run only when asked for. */
 export const FULL = process.env.IRONBUS_FULL === "1";

@@ -7,8 +7,8 @@ import type { FileSystem } from "../../src/runtime/file-system.ts";
 import { createDiskFileSystem } from "../../src/runtime/file-system-disk.ts";
 import { loadAddon } from "../../src/runtime/native/addon.ts";
 import { addonFile } from "../../src/runtime/native/embedded.ts";
+import { findNode } from "../support/real-node.ts";
 import { fileScenarios } from "./file-system-scenarios.ts";
-import { findNode } from "./real-node.ts";
 
 const { addon } = loadAddon();
 /** Absent only where there is no Rust toolchain; everything then runs on the fallback alone. */

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import { loadAddon } from "../../src/runtime/native/addon.ts";
-import { findNode } from "./real-node.ts";
+import { findNode } from "../support/real-node.ts";
 
 /** The addon; missing only where no Rust tool chain built it. */
 export const { addon } = loadAddon();

@@ -9,7 +9,7 @@ import { createBunNetwork } from "../../src/runtime/sockets-bun.ts";
 import { MemoryNetwork } from "../../src/runtime/sockets-memory.ts";
 import { createNodeNetwork } from "../../src/runtime/sockets-node.ts";
 import { Turns } from "../../src/runtime/turns.ts";
-import { findNode } from "./real-node.ts";
+import { findNode } from "../support/real-node.ts";
 import { connectPeer } from "./sockets-peer.ts";
 import { type Peer, type Place, scenarios } from "./sockets-scenarios.ts";
 
