@@ -62,10 +62,12 @@ function expectAllPassed({ code, lines, stderr }: Outcome, least: number): void 
 }
 
 describe.skipIf(missing !== "")(`upstream's published Rust client${missing}`, () => {
-  const directory = mkdtempSync(join(tmpdir(), "ironbus-interop-"));
-  const left = join(directory, "left");
+  let directory: string;
+  let left: string;
 
   beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), "ironbus-interop-"));
+    left = join(directory, "left");
     const { code, stderr } = await cargo(["build"]);
     expect(code, stderr).toBe(0);
   }, DEADLINE_MS);
