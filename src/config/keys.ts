@@ -224,7 +224,7 @@ export const KEYS = [
     profiles: { "edge-tiny": 64n, throughput: 4096n },
     reload: "restart",
     placeholder: "<n>",
-    help: "named groups, 0 = unlimited",
+    help: "groups in memory, the default one included; 0 = unlimited",
   },
   {
     ...flow,
