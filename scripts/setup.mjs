@@ -3,7 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, copyFileSync, existsSync, linkSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
-import { hashOf, root, run, StepError, say, unlessDone } from "./steps.mjs";
+import { exists, hashOf, root, run, StepError, say, unlessDone } from "./steps.mjs";
 
 /** The Bun that everything is run with: the version that package.json pins. */
 export const bun = path.join(root, "node_modules", ".bin", "bun");
@@ -62,14 +62,12 @@ export function ensurePackages() {
 /** The host's addon, or undefined where there is none for it. */
 export const addonPath = path.join(root, "dist", "native", `ironbus-${process.platform}-${process.arch}.node`);
 
-/** Builds the native addon for this machine where there is a Rust tool chain; else says what that means, once. */
+/**
+ * Builds the native addon for this machine where there is a Rust tool chain. Where there is none the program runs
+ * without, and says so itself, once, when it starts.
+ */
 export function ensureAddon() {
-  if (spawnSync("cargo", ["--version"], { stdio: "ignore" }).status !== 0) {
-    if (!existsSync(addonPath)) {
-      say(
-        "ironbus: warning: no cargo here: running without the native addon (TypeScript fallback, slower; same bytes)",
-      );
-    }
+  if (!exists("cargo")) {
     return;
   }
   const inputs = ["native", "scripts/build-native.sh"];
