@@ -171,7 +171,11 @@ function checkLossCaps(plan: RecoveryPlan, maxSegmentBytes: number): void {
   }
 }
 
-/** Copies, then cuts and removes. Returns the events that were copied. */
+/**
+ * Copies, then cuts and removes, and makes what stays durable: a killed process may have left the end of the last
+ * segment, its footer or its very name to the page cache, and from here on all of it counts as being on the disk.
+ * Returns the events that were copied.
+ */
 function execute(
   files: FileSystem,
   root: string,
@@ -180,24 +184,27 @@ function execute(
   bestEffort: (step: () => void) => void,
 ): LossEvent[] {
   const quarantined: LossEvent[] = [];
-  if (plan.cut !== undefined) {
-    const file = files.open(plan.cut.path, "write");
+  const last = plan.segments.at(-1);
+  if (last !== undefined) {
+    const file = files.open(last.path, "write");
     try {
-      for (const event of plan.losses) {
-        const { label, dataLoss } = LOSS_REASONS[event.reason];
-        if (!dataLoss || skippedBytes(event) === 0) continue;
-        bestEffort(() => {
-          const span = { segmentId: event.segmentId, label, start: event.start, end: event.end };
-          if (quarantineSpan(files, root, file, span, options.maxQuarantineBytes)) quarantined.push(event);
-        });
+      if (plan.cut !== undefined) {
+        for (const event of plan.losses) {
+          const { label, dataLoss } = LOSS_REASONS[event.reason];
+          if (!dataLoss || skippedBytes(event) === 0) continue;
+          bestEffort(() => {
+            const span = { segmentId: event.segmentId, label, start: event.start, end: event.end };
+            if (quarantineSpan(files, root, file, span, options.maxQuarantineBytes)) quarantined.push(event);
+          });
+        }
+        file.truncate(plan.cut.length);
       }
-      file.truncate(plan.cut.length);
       file.sync("full");
     } finally {
       file.close();
     }
   }
   for (const path of plan.removals) files.remove(path);
-  if (plan.removals.length > 0) files.syncDirectory(root);
+  if (last !== undefined || plan.removals.length > 0) files.syncDirectory(root);
   return quarantined;
 }

@@ -329,6 +329,7 @@ export class LogWriter {
   #written(batch: Batch, barrier: Barrier, error: Error | undefined): void {
     this.#busy = false;
     if (error !== undefined) {
+      this.#takeBack(() => batch.segment.file?.truncate(batch.segment.visibleEnd));
       this.#freeze(error);
       return;
     }
@@ -448,6 +449,7 @@ export class LogWriter {
     const fail = (error: Error): void => {
       this.#busy = false;
       file.close();
+      this.#takeBack(() => this.#files.remove(segment.path));
       this.#freeze(error);
     };
     const barrier = (target: File, kind: Barrier, next: () => void): void => {
@@ -498,6 +500,18 @@ export class LogWriter {
     for (const batch of this.#waiting) this.#pool.give(batch.buffer);
     this.#waiting = [];
     this.#largePending = false;
+  }
+
+  /**
+   * Undoes, as far as that is possible, what a failed write or barrier left in the page cache. The disk may never have it,
+   * the next start would find it all the same, and what it appended behind it would be lost with it.
+   */
+  #takeBack(step: () => void): void {
+    try {
+      step();
+    } catch {
+      // The disk is failing: the freeze says so.
+    }
   }
 
   #freeze(error: Error): void {

@@ -26,6 +26,7 @@ import {
   thrown,
   tree,
 } from "./fixtures.ts";
+import { newDisk, TestLog } from "./open-log.ts";
 
 const REPORT = `${ROOT}/recovery-report.json`;
 /** Frame of a two-byte payload. */
@@ -46,6 +47,21 @@ function refused(files: FileSystem, options: Partial<RecoveryOptions> = {}): [st
 
 /** Positions in the segment file of three two-byte records: where record `i` starts. */
 const at = (i: number): number => 64 + i * FRAME;
+
+describe("recovery after a killed process", () => {
+  it("makes durable what the process had left to the page cache: records, a footer, the file's name", () => {
+    for (const sealed of [false, true]) {
+      const files = newDisk();
+      putSegment(files, { id: 0, base: 0, payloads: ["a", "b"], sealed });
+      const log = new TestLog({}, files);
+      expect(log.payloads()).toEqual(["a", "b"]);
+      const unpublished = new TestLog({}, files.imageAfterPowerCut({ style: "lost" }));
+      expect(unpublished.payloads()).toEqual(["a", "b"]);
+      log.commit(["c"]);
+      expect(new TestLog({}, files.cutPower({ style: "lost" })).payloads()).toEqual(["a", "b", "c"]);
+    }
+  });
+});
 
 describe("recovery of an orderly log", () => {
   it("an empty directory: the writer starts with segment 0", () => {
