@@ -97,7 +97,11 @@ export class LogWriter {
     this.#nextSequence = start.nextSequence;
     this.#visibleHead = start.nextOffset;
     this.#durableHead = start.nextOffset;
-    const batchBytes = Math.max(64 * 1024, Math.min(BATCH_BYTES, options.maxPendingBytes / 2));
+    // Never more than a segment: recovery takes a larger torn end for more than a power cut (storage.md 19).
+    const batchBytes = Math.min(
+      options.maxSegmentBytes,
+      Math.max(64 * 1024, Math.min(BATCH_BYTES, options.maxPendingBytes / 2)),
+    );
     this.#pool = new BatchPool(options.maxPendingBytes, batchBytes, (length) => files.alignedBuffer(length));
     this.#policy = new BarrierPolicy(options.durability, clock.monotonicMs());
     this.#lastIdentityCheckMs = clock.monotonicMs();
@@ -151,7 +155,12 @@ export class LogWriter {
       const segment = batch.segment;
       const room = this.#options.maxSegmentBytes - segment.end;
       if ((room <= 0 && segment.count > 0) || segment.count >= MAX_RECORDS_PER_SEGMENT) {
-        this.#sealFilling(batch);
+        // A record as large as the segment and the footer are two writes, for the same reason as the batch's size.
+        if (batch.end + SEGMENT_FOOTER_LENGTH > this.#options.maxSegmentBytes) {
+          this.#closeFilling();
+        } else {
+          this.#sealFilling(batch);
+        }
         continue;
       }
       // An empty segment takes one record whatever its size; a full one takes none.
