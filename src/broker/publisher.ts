@@ -2,7 +2,7 @@
 export interface Publisher {
   /** Records below `head` may be acknowledged. Returns true once nothing of this publisher is unsettled. */
   settle(head: number): boolean;
-  /** Records from `from` on were given up; those below it are settled. */
+  /** Records from `from` on were given up; those below it are settled. Only answers: `settle` follows. */
   rejected(from: number): void;
   /** The log will not take or acknowledge anything any more; records below `head` are settled. */
   froze(head: number): void;

@@ -165,7 +165,7 @@ export class Session implements Publisher {
     this.#acknowledge(from);
     const owed = this.#unsettled.clear(from);
     for (let index = 0; index < owed; index++) this.refuse(ErrorText.ProduceFailed);
-    this.settle(from);
+    this.output.flush();
   }
 
   froze(head: number): void {

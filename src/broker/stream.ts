@@ -78,9 +78,8 @@ export class Stream {
   }
 
   rejected(from: number): void {
-    const awaiting = [...this.#awaiting];
-    this.#awaiting.clear();
-    for (const publisher of awaiting) publisher.rejected(from);
+    // All of them before any of them goes on: the offsets are minted again by the next append.
+    for (const publisher of this.#awaiting) publisher.rejected(from);
     this.advanced();
   }
 

@@ -124,6 +124,51 @@ describe("publishing", () => {
   });
 });
 
+describe("segments that cannot be created while many publish", () => {
+  it("what was refused is not stored, what was acknowledged is, and every publish has one answer", async () => {
+    let refused = 0;
+    const size = 3000;
+    for (let seed = 1; seed <= 40; seed++) {
+      const world = await World.start({
+        seed,
+        options: { maxSegmentBytes: 65_536, maxPendingBytes: 128 * 1024 },
+        chunkBytes: 20_000,
+      });
+      const peers = numbersTo(4).map((index) => ({ index, peer: world.client() }));
+      const stored = new Map<number, string>();
+      for (let round = 0; round < 6; round++) {
+        world.files.fail({ operation: "open", path: /seg-/, code: "EMFILE", skip: seed % 3, times: 1 + (seed % 5) });
+        for (const { index, peer } of peers) {
+          peer.send(...numbersTo(20).map((number) => pub(`${index}/${round * 20 + number}`.padEnd(size, "."))));
+        }
+        for (let turns = (seed * 7) % 200; turns > 0; turns--) if (!world.turns.step()) break;
+      }
+      world.settle();
+      world.files.clearFaults();
+      for (const { index, peer } of peers) {
+        const answers = peer.received();
+        expect(answers, `seed ${seed}`).toHaveLength(120);
+        for (const [number, answer] of answers.entries()) {
+          if (answer.tag === Tag.PubAck) stored.set(offsetOf(answer), `${index}/${number}`.padEnd(size, "."));
+          else expect(textOf(answer)).toBe("produce failed");
+        }
+      }
+      refused += 480 - stored.size;
+      const reader = world.client();
+      const found = new Map<number, string>();
+      while (found.size < world.broker.nextOffset) {
+        reader.send(flow(64));
+        const delivered = reader.received().filter(({ tag }) => tag === Tag.Deliver);
+        for (const deliver of delivered) found.set(offsetOf(deliver), payloadOf(deliver));
+        reader.send(...delivered.map((deliver) => ackOf(deliver)));
+        reader.received();
+      }
+      expect(found, `seed ${seed}`).toEqual(stored);
+    }
+    expect(refused).toBeGreaterThan(100);
+  });
+});
+
 describe("the end of a connection", () => {
   it("wire.md 22.72: fifty publishes and a FIN are fifty acknowledgements and a FIN", async () => {
     const world = await World.start();
