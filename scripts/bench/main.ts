@@ -8,7 +8,7 @@
 import { writeFileSync } from "node:fs";
 import { cpus, release, tmpdir } from "node:os";
 import { parseArgs } from "node:util";
-import { load, measured, peakRssAnonMb, ROOT, Server } from "./processes.ts";
+import { load, measured, peakRssAnonMb, pinnedLoad, ROOT, SERVER_CPU, Server } from "./processes.ts";
 import { printReport } from "./report.ts";
 
 const { values } = parseArgs({
@@ -62,8 +62,11 @@ const sdk = (verb: string, server: Server, size: number, records: number, window
 async function bareRows(): Promise<void> {
   const dir = values.dir;
   for (const size of SIZES) {
-    record(`bare echo ${size}`, await load("echo", { size: size + 18, reply: 13, count: count(20_000) }));
-    record(`bare sync ${size}`, await load("sync", { dir, size: size + 44, count: count(2000) }));
+    record(
+      `bare echo ${size}`,
+      await pinnedLoad("echo", { size: size + 18, reply: 13, count: count(30_000), "server-cpu": SERVER_CPU }),
+    );
+    record(`bare sync ${size}`, await pinnedLoad("sync", { dir, size: size + 44, count: count(5000) }));
   }
   record("bare sync 1 MiB", await load("sync", { dir, size: 1 << 20, count: count(200) }));
   record("bare sync 1 MiB direct", await load("sync", { dir, size: 1 << 20, count: count(200), direct: true }));
@@ -81,16 +84,22 @@ async function rowsOf(size: 128 | 1024): Promise<void> {
   await withServer(Server.broker(values.dir, []), async (server) => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     record(`start ${size}`, { p50_us: server.readyMs * 1000, ready_ms: server.readyMs, idle_mb: server.rssAnonMb() });
-    record(`P1 ${size}`, await publish(server, count(2000), 1));
     const { result, peakMb } = await peakRssAnonMb(server, publish(server, many, WINDOW));
     record(`P2 ${size}`, { ...result, peak_mb: peakMb });
     record(`P2 ${size} sdk`, await sdk("publish", server, size, many, WINDOW));
+  });
+  const single = (server: Server, records: number) =>
+    pinnedLoad("publish", { addr: server.address, size, count: records, window: 1 });
+  await withServer(Server.broker(values.dir, [], true), async (server) => {
+    record(`P1 ${size}`, await single(server, count(10_000)));
+  });
+  await withServer(Server.broker(values.dir, NOT_DURABLE, true), async (server) => {
+    record(`L2 ${size}`, await single(server, count(30_000)));
   });
   await withServer(Server.broker(values.dir, []), async (server) => {
     record(`P2 ${size} x8`, await publish(server, many, WINDOW / 8, 8));
   });
   await withServer(Server.broker(values.dir, NOT_DURABLE), async (server) => {
-    record(`L2 ${size}`, await publish(server, count(10_000), 1));
     record(`P4 ${size}`, await publish(server, many, WINDOW));
     // Each drains half of what was just published.
     const drained = many / 2;

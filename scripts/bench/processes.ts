@@ -23,11 +23,26 @@ export function measured(command: string, args: readonly string[]): Promise<Reco
   });
 }
 
-export function load(verb: string, options: Record<string, string | number | true>): Promise<Record<string, number>> {
+/** One request at a time is a matter of wake-ups: within one core or across two is a factor of six, so it is pinned. */
+export const SERVER_CPU = 0;
+const CLIENT_CPU = 1;
+
+/** As load(), on a core that the server does not run on. */
+export function pinnedLoad(verb: string, options: LoadOptions): Promise<Record<string, number>> {
+  return measured("taskset", ["-c", `${CLIENT_CPU}`, LOAD, verb, ...argumentsOf(options)]);
+}
+
+export type LoadOptions = Record<string, string | number | true>;
+
+export function load(verb: string, options: LoadOptions): Promise<Record<string, number>> {
+  return measured(LOAD, [verb, ...argumentsOf(options)]);
+}
+
+function argumentsOf(options: LoadOptions): string[] {
   const args = Object.entries(options).flatMap(([name, value]) =>
     value === true ? [`--${name}`] : [`--${name}`, `${value}`],
   );
-  return measured(LOAD, [verb, ...args]);
+  return args;
 }
 
 /** A server of the benchmark, started until a line of its output matches; killed by stop(). */
@@ -45,9 +60,11 @@ export class Server {
     this.#directory = directory;
   }
 
-  static broker(parent: string, flags: readonly string[]): Promise<Server> {
+  /** `pinned`: on SERVER_CPU alone. */
+  static broker(parent: string, flags: readonly string[], pinned = false): Promise<Server> {
     const directory = mkdtempSync(path.join(parent, "ironbus-bench-"));
     const args = ["serve", "--data-dir", path.join(directory, "data"), "--addr", "127.0.0.1:0", ...flags];
+    if (pinned) return Server.#start("taskset", ["-c", `${SERVER_CPU}`, BROKER, ...args], directory);
     return Server.#start(BROKER, args, directory);
   }
 

@@ -4,33 +4,34 @@ use crate::options::Options;
 use crate::stats::latency_json;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fs::OpenOptions;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 const BLOCK: usize = 4096;
 const FILE_BYTES: usize = 64 << 20;
 
-/// Round trips over loopback: `size` bytes there, `reply` bytes back.
+/// Round trips over loopback: `size` bytes there, `reply` bytes back, between two processes as with a broker; the
+/// other one runs on CPU `server-cpu`.
 pub fn echo(options: &Options) -> Result<String, String> {
     let (size, reply, count) = (options.number("size")?, options.number("reply")?, options.number("count")?);
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
-    let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let server = std::thread::spawn(move || -> std::io::Result<()> {
-        let (mut stream, _) = listener.accept()?;
-        stream.set_nodelay(true)?;
-        let (mut request, answer) = (vec![0u8; size], vec![0u8; reply]);
-        for _ in 0..count {
-            stream.read_exact(&mut request)?;
-            stream.write_all(&answer)?;
-        }
-        Ok(())
-    });
-    let measure = || -> std::io::Result<Vec<_>> {
-        let mut stream = TcpStream::connect(address)?;
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let cpu = options.number("server-cpu")?.to_string();
+    let mut server = Command::new("taskset")
+        .args(["-c", &cpu])
+        .arg(own)
+        .args(["echo-server", "--size", &size.to_string(), "--reply", &reply.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let measure = |server: &mut Child| -> std::io::Result<Vec<_>> {
+        let mut address = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut address)?;
+        let mut stream = TcpStream::connect(address.trim())?;
         stream.set_nodelay(true)?;
         let (request, mut answer) = (vec![1u8; size], vec![0u8; reply]);
         let mut samples = Vec::with_capacity(count);
@@ -42,9 +43,32 @@ pub fn echo(options: &Options) -> Result<String, String> {
         }
         Ok(samples)
     };
-    let mut samples = measure().map_err(|error| error.to_string())?;
-    server.join().map_err(|_| "the echo server failed".to_string())?.map_err(|error| error.to_string())?;
+    let measured = measure(&mut server);
+    let _ = server.kill();
+    let _ = server.wait();
+    let mut samples = measured.map_err(|error| error.to_string())?;
     Ok(format!("{{\"size\":{size},{}}}", latency_json(&mut samples)))
+}
+
+/// The other end of echo(): prints its address, then answers one connection until it ends.
+pub fn echo_server(options: &Options) -> Result<String, String> {
+    let (size, reply) = (options.number("size")?, options.number("reply")?);
+    let serve = || -> std::io::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        println!("{}", listener.local_addr()?);
+        let (mut stream, _) = listener.accept()?;
+        stream.set_nodelay(true)?;
+        let (mut request, answer) = (vec![0u8; size], vec![0u8; reply]);
+        loop {
+            stream.read_exact(&mut request)?;
+            stream.write_all(&answer)?;
+        }
+    };
+    match serve() {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(String::new()),
+        Err(error) => Err(error.to_string()),
+        Ok(()) => Ok(String::new()),
+    }
 }
 
 /// Appends of `size` bytes to a preallocated file, each followed by fdatasync. Direct writes are whole blocks.

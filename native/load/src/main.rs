@@ -2,7 +2,7 @@
 //!
 //!     ironbus-load publish --addr H:P --size BYTES --count N --window W [--connections C]
 //!     ironbus-load consume --addr H:P --size BYTES --count N
-//!     ironbus-load echo    --size BYTES --reply BYTES --count N
+//!     ironbus-load echo    --size BYTES --reply BYTES --count N --server-cpu CPU
 //!     ironbus-load sync    --dir DIR --size BYTES --count N [--direct]
 //!
 //! Each prints one line of JSON. Every acknowledgement and delivery is checked, not just counted: a wrong offset, a lost or
@@ -25,10 +25,13 @@ fn main() {
         "publish" => publish::run(&options),
         "consume" => consume::run(&options),
         "echo" => bare::echo(&options),
+        "echo-server" => bare::echo_server(&options),
         "sync" => bare::sync(&options),
         _ => Err(format!("unknown verb {verb:?}: publish, consume, echo, sync")),
     });
     match result {
+        // The other end of an echo has nothing to say, and nobody to say it to.
+        Ok(line) if line.is_empty() => {}
         Ok(line) => println!("{line}"),
         Err(message) => {
             eprintln!("ironbus-load: {message}");

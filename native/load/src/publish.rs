@@ -25,6 +25,9 @@ pub fn run(options: &Options) -> Result<String, String> {
     let mut publishers = Vec::new();
     for _ in 0..connections {
         let socket = Socket::connect(options.text("addr")?)?;
+        if window == 1 && connections == 1 {
+            socket.block()?;
+        }
         publishers.push(Publisher { socket, sent_bytes: 0, acked: 0, last_offset: None });
     }
     let share = count.div_ceil(connections);

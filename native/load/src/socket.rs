@@ -27,6 +27,11 @@ impl Socket {
         Ok(socket)
     }
 
+    /// For one request at a time: a read waits for the reply by itself, as a plain client's would.
+    pub fn block(&self) -> Result<(), String> {
+        self.stream.set_nonblocking(false).map_err(|error| error.to_string())
+    }
+
     /// Reads until one whole frame is there and returns it; for a blocking socket.
     fn frame(&mut self) -> Result<(u8, Vec<u8>), String> {
         loop {
