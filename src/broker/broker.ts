@@ -87,7 +87,12 @@ export async function startBroker(
         checkpointInterval: options.checkpointInterval,
         maxGroups: options.maxGroups,
       },
-      { codec, queue: checkpointQueue, onError: (error) => events.warned(`checkpoint not written: ${error.message}`) },
+      {
+        codec,
+        queue: checkpointQueue,
+        onError: (error) => events.warned(`checkpoint not written: ${error.message}`),
+        onDamaged: (path) => events.warned(`checkpoint ${path} is damaged: what was settled is delivered again`),
+      },
       files,
     );
     const context: BrokerContext = {

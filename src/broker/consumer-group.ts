@@ -15,7 +15,10 @@ import type { Codec } from "../runtime/codec.ts";
 import { FileSystemError } from "../runtime/file-system.ts";
 
 /** How a group's files are opened; the name, capacity and payload are filled in here. */
-export type CheckpointHome = Omit<CheckpointOptions, "name" | "capacity" | "initialPayload">;
+export interface CheckpointHome extends Omit<CheckpointOptions, "name" | "capacity" | "initialPayload"> {
+  /** What the file held is lost, and the group goes on without it (README ruling 13). */
+  readonly onDamaged: (path: string) => void;
+}
 
 /** A group and its files: `cursor*.ckpt` and `attempts*.ckpt` (semantics.md 9, storage.md 8.4). */
 export class ConsumerGroup {
@@ -27,6 +30,8 @@ export class ConsumerGroup {
   #cursorFile: CheckpointFile | undefined;
   #attemptsFile: CheckpointFile | undefined;
   #savedCommitted: number;
+  /** The last save of the cursor failed. */
+  #unsaved = false;
   #closed = false;
 
   /**
@@ -40,12 +45,17 @@ export class ConsumerGroup {
     this.#interval = Math.max(1, interval);
     if (this.#isPresent("cursor")) this.#cursorFile = this.#openCursor({ committed: 0, runs: [] });
     if (this.#isPresent("attempts")) this.#attemptsFile = this.#openAttempts();
-    const stored = this.#cursorFile?.payload;
-    const cursor = stored === undefined ? undefined : decodeCursor(stored, this.#codec);
-    const counts = this.#attemptsFile?.payload;
-    const attempts = counts === undefined ? [] : decodeAttempts(counts, this.#codec);
-    this.group = Group.resume(options, cursor ?? { committed: 0, runs: [] }, attempts, head);
+    const cursor = this.#contentOf(this.#cursorFile, decodeCursor) ?? { committed: 0, runs: [] };
+    const attempts = this.#contentOf(this.#attemptsFile, decodeAttempts) ?? [];
+    this.group = Group.resume(options, cursor, attempts, head);
     this.#savedCommitted = this.group.committed;
+    // The log lost its end: what is stored about it must not be taken for the records that get those offsets next.
+    if (cursor.committed > head || cursor.runs.some(({ end }) => end > head)) {
+      this.#cursorFile?.saveNow(encodeCursor(this.group.takeSnapshot(), this.#codec));
+    }
+    if (attempts.some(({ offset }) => offset >= head)) {
+      this.#attemptsFile?.saveNow(encodeAttempts(this.group.attemptsSnapshot(), this.#codec));
+    }
   }
 
   /** Called after the replies of a turn that polled or settled. */
@@ -70,8 +80,10 @@ export class ConsumerGroup {
     if (this.group.redeliveriesSinceFlush > 0) this.#saveAttempts();
   }
 
-  /** The last save, at a graceful stop; returns once everything is on disk or reported. */
+  /** The last save, once nothing is settled any more; returns when everything is on disk or reported. */
   async close(): Promise<void> {
+    // Consumers that go away from here on change nothing, and a save of theirs could outlive the queue.
+    this.#closed = true;
     if (this.#settledAnything()) this.#saveCursor();
     this.#saveAttempts();
     await this.#cursorFile?.idle();
@@ -80,23 +92,26 @@ export class ConsumerGroup {
       this.#saveAttempts();
       await this.#attemptsFile?.idle();
     }
-    this.#closed = true;
     this.#cursorFile?.close();
     this.#attemptsFile?.close();
   }
 
   #settledAnything(): boolean {
-    return this.group.committed > this.#savedCommitted || this.group.ackedAheadRuns > 0;
+    return this.#unsaved || this.group.committed > this.#savedCommitted || this.group.ackedAheadRuns > 0;
   }
 
   #saveCursor(): void {
     const snapshot = this.group.takeSnapshot();
     this.#savedCommitted = snapshot.committed;
-    if (this.#cursorFile !== undefined) this.#cursorFile.save(encodeCursor(snapshot, this.#codec));
-    else
-      this.#reporting(() => {
-        this.#cursorFile = this.#openCursor(snapshot);
-      });
+    this.#unsaved = false;
+    if (this.#cursorFile !== undefined) {
+      this.#cursorFile.save(encodeCursor(snapshot, this.#codec));
+      return;
+    }
+    this.#reporting(() => {
+      this.#cursorFile = this.#openCursor(snapshot);
+    });
+    if (this.#cursorFile === undefined) this.#unsaved = true;
   }
 
   #saveAttempts(): void {
@@ -111,6 +126,16 @@ export class ConsumerGroup {
       });
     }
     this.#attemptsFile?.save(encodeAttempts(pairs, this.#codec));
+  }
+
+  #contentOf<T>(
+    file: CheckpointFile | undefined,
+    decode: (payload: Uint8Array, codec: Codec) => T | undefined,
+  ): T | undefined {
+    if (file === undefined) return undefined;
+    const content = file.payload === undefined ? undefined : decode(file.payload, this.#codec);
+    if (content === undefined && file.state !== "empty") this.#home.onDamaged(file.path);
+    return content;
   }
 
   #isPresent(kind: "cursor" | "attempts"): boolean {
@@ -137,6 +162,10 @@ export class ConsumerGroup {
   #openCursor(initial: CursorSnapshot): CheckpointFile {
     return CheckpointFile.open({
       ...this.#home,
+      onError: (error) => {
+        this.#unsaved = true;
+        this.#home.onError(error);
+      },
       name: groupCheckpointName("cursor", this.name),
       capacity: CURSOR_CAPACITY,
       initialPayload: encodeCursor(initial, this.#codec),

@@ -191,7 +191,11 @@ export class Session implements Publisher {
     try {
       this.#work();
     } catch (error) {
-      if (!(error instanceof WireError)) throw error;
+      if (!(error instanceof WireError)) {
+        // The buffer is everybody's: what was composed for this peer must not reach another.
+        this.output.scratch.at = 0;
+        throw error;
+      }
       // The envelope cannot be resynchronised: what is owed goes out, nothing else is said (wire.md 1).
       this.#append();
       this.finish();

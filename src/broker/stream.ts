@@ -1,4 +1,3 @@
-import type { CheckpointOptions } from "../log/checkpoint-file.ts";
 import type { Log } from "../log/log.ts";
 import { isValidName, parseGroupCheckpointName } from "../log/names.ts";
 import type { GroupOptions } from "../queue/group-options.ts";
@@ -28,7 +27,7 @@ export class Stream {
   constructor(
     log: Log,
     options: StreamOptions,
-    checkpoints: Pick<CheckpointOptions, "codec" | "queue" | "onError">,
+    checkpoints: Omit<CheckpointHome, "files" | "root">,
     files: FileSystem,
   ) {
     this.log = log;

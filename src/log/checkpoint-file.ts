@@ -52,6 +52,8 @@ export class CheckpointFile {
       this.payload = found?.payload;
       this.#synced = found?.writeNumber ?? 0;
       if (this.payload === undefined) this.#writeInitial(present);
+      // A killed process may have left it to the page cache, and the next save overwrites the one before it.
+      else this.#file?.sync("full");
     } catch (error) {
       this.#file?.close();
       throw error;

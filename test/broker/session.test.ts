@@ -1,10 +1,19 @@
 import { describe, expect, it } from "vitest";
+import { FileSystemError } from "../../src/runtime/file-system.ts";
 import { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts";
 import { Tag } from "../../src/wire/tags.ts";
 import { ROW_CHECK } from "./row-check.ts";
 import { ackOf, flow, frame, numbersTo, offsetOf, payloadOf, pub, textOf, World } from "./world.ts";
 
 const PING = frame(Tag.Ping);
+
+/** The file operation, failing for paths that match. */
+function failingFor<Result>(path: RegExp, operation: (path: string) => Result): (path: string) => Result {
+  return (at) => {
+    if (path.test(at)) throw new FileSystemError("EIO", "stat", at);
+    return operation(at);
+  };
+}
 
 describe("publishing", () => {
   it("the publish table's rows are laid out as the codec reads them", () => {
@@ -283,6 +292,107 @@ describe("consuming across restarts", () => {
     again.send(flow(10));
     again.expectTags(Tag.FlowEnd);
     expect(after.broker.nextOffset).toBe(1500);
+  });
+
+  it("a cursor ahead of a log that lost its end never skips what is published later, whatever happens then", async () => {
+    const options = { durability: { level: "none", flushIntervalMs: 0, flushMaxBytes: 0 } } as const;
+    const world = await World.start({ options });
+    const peer = world.client();
+    peer.send(...numbersTo(10).map((index) => pub(`old ${index}`)), flow(10));
+    const delivered = peer.received().filter(({ tag }) => tag === Tag.Deliver);
+    // A run above the committed offset is kept too.
+    peer.send(...delivered.filter((_, index) => index !== 3).map((deliver) => ackOf(deliver)));
+    peer.received();
+    peer.endpoint.end();
+    world.settle();
+    const second = await World.start({ files: world.files.cutPower({ style: "lost" }), options });
+    expect(second.broker.nextOffset).toBe(0);
+    const producer = second.client();
+    producer.send(...numbersTo(10).map((index) => pub(`new ${index}`)));
+    expect(producer.received()).toHaveLength(10);
+    const third = await World.start({ files: second.files.cutPower({ style: "kept" }), options });
+    const consumer = third.client();
+    consumer.send(flow(20));
+    const frames = consumer.received();
+    expect(frames.slice(0, -1).map(payloadOf)).toEqual(numbersTo(10).map((index) => `new ${index}`));
+  });
+
+  it("README ruling 13: a damaged cursor is told about, and the group starts again", async () => {
+    const world = await World.start();
+    const peer = world.client();
+    peer.send(pub("again"), flow(1));
+    peer.send(ackOf(peer.received()[1]));
+    peer.received();
+    await world.stop();
+    expect(world.warnings).toEqual([]);
+    const image = world.files.cutPower({ style: "kept" });
+    for (const slot of [0, 78]) image.flipBit("/data/cursor.ckpt", slot + 10, 0);
+    const after = await World.start({ files: image });
+    expect(after.warnings).toEqual([expect.stringMatching(/cursor\.ckpt is damaged/)]);
+    const consumer = after.client();
+    consumer.send(flow(1));
+    expect(payloadOf(consumer.expectTags(Tag.Deliver, Tag.FlowEnd)[0])).toBe("again");
+  });
+
+  it("a cursor whose save failed is saved by the graceful stop", async () => {
+    const world = await World.start({ options: { checkpointInterval: 1 } });
+    const peer = world.client();
+    peer.send(pub("once"), flow(1));
+    const [, deliver] = peer.received();
+    world.files.fail({ operation: "write", path: /cursor/, code: "ENOSPC" });
+    peer.send(ackOf(deliver));
+    peer.received();
+    expect(world.warnings).toHaveLength(1);
+    await world.stop();
+    const after = await World.start({ files: world.files.cutPower({ style: "lost" }) });
+    const consumer = after.client();
+    consumer.send(flow(1));
+    consumer.expectTags(Tag.FlowEnd);
+  });
+
+  it("consumers that leave while a graceful stop saves their groups do not disturb it", async () => {
+    const world = await World.start();
+    const peers = numbersTo(6).map(() => world.client());
+    peers[0].send(...numbersTo(12).map((index) => pub(`${index}`)));
+    peers[0].received();
+    for (const peer of peers) {
+      peer.send(flow(2));
+      // The second of two, so that every consumer leaves a run ahead of the cursor.
+      peer.send(ackOf(peer.received().filter(({ tag }) => tag === Tag.Deliver)[1]));
+      peer.received();
+    }
+    world.files.holdBarriers(/attempts/);
+    const errors: unknown[] = [];
+    const stopped = world.broker.stop().catch((error: unknown) => errors.push(error));
+    const settle = async () => {
+      for (let round = 0; round < 10; round++) {
+        world.settle();
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    // The cursor is saved and the attempts are under way when the consumers leave.
+    await settle();
+    for (const peer of peers) peer.endpoint.end();
+    await settle();
+    world.files.releaseBarriers();
+    // What follows a step of the disk comes before the next one.
+    do await new Promise((resolve) => setImmediate(resolve));
+    while (world.files.step());
+    await world.stop();
+    await stopped;
+    expect(errors).toEqual([]);
+    expect(world.broker.connections).toBe(0);
+  });
+
+  it("a group whose files cannot be reached is refused; nothing of it reaches another connection", async () => {
+    const world = await World.start();
+    const [peer, other] = [world.client(), world.client()];
+    world.files.stat = failingFor(/cursor-/, world.files.stat.bind(world.files));
+    peer.send(frame(Tag.Sub, new TextEncoder().encode("unreachable")), PING, flow(1), PING);
+    const frames = peer.expectTags(Tag.Ok, Tag.Pong, Tag.Err, Tag.Pong);
+    expect(textOf(frames[2])).toBe("fetch failed");
+    other.send(PING);
+    other.expectTags(Tag.Pong);
   });
 
   it("semantics.md 24.24: attempts are counted across a restart", async () => {

@@ -236,6 +236,18 @@ describe("saving", () => {
     }
   });
 
+  it("what a killed process had not synced is synced before the next save overwrites the value before it", () => {
+    for (let seed = 1; seed <= 40; seed++) {
+      const files = simulated();
+      open(files, ascii("durable")).checkpoint.save(ascii("in the cache"));
+      const { checkpoint } = open(files);
+      expect(new TextDecoder().decode(checkpoint.payload)).toBe("in the cache");
+      checkpoint.save(ascii("next"));
+      expect(["in the cache", "next"]).toContain(stored(files.imageAfterPowerCut({ style: "scattered", seed })));
+      expect(stored(files.imageAfterPowerCut({ style: "lost" }))).toBe("in the cache");
+    }
+  });
+
   it("storage.md 17: a failed barrier is told, and the value before stays whole whatever follows", async () => {
     const files = simulated("auto");
     const { checkpoint, errors } = open(files, ascii("good"));

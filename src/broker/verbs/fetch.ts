@@ -1,8 +1,10 @@
+import { FileSystemError } from "../../runtime/file-system.ts";
 import { decodeFetch } from "../../wire/consume.ts";
 import { ErrorText } from "../../wire/error-body.ts";
 import { WireError } from "../../wire/errors.ts";
 import { readU32 } from "../../wire/hot.ts";
 import { Reader } from "../../wire/reader.ts";
+import type { ConsumerGroup } from "../consumer-group.ts";
 import { Delivery } from "../delivery.ts";
 import type { Session } from "../session.ts";
 
@@ -29,7 +31,17 @@ export function fetch(session: Session, buffer: Uint8Array, start: number, end: 
 }
 
 function deliver(session: Session, requested: number, maxBytes: number, deadlineMs: number): void {
-  const group = session.consumer.join();
+  const group = join(session);
   if (group === undefined) session.refuse(ErrorText.FetchFailed);
   else session.delivery = new Delivery(session, group, requested, maxBytes, deadlineMs);
+}
+
+/** The group to poll; undefined when it cannot be had, be it for its name, the cap or its files (wire.md 7.4). */
+function join(session: Session): ConsumerGroup | undefined {
+  try {
+    return session.consumer.join();
+  } catch (error) {
+    if (error instanceof FileSystemError) return undefined;
+    throw error;
+  }
 }
