@@ -106,6 +106,8 @@ export class Session implements Publisher {
     const stuck = this.output.backlogBytes > 0 && this.output.takenBytes === this.#takenBytes;
     this.#takenBytes = this.output.takenBytes;
     if (!stuck) this.#lastProgressMs = nowMs;
+    // While its socket is not read, or a response is under way, the peer cannot be silent.
+    if (this.#paused || this.output.backlogBytes > 0) this.#lastReceivedMs = nowMs;
     if (nowMs >= this.#finishDeadlineMs) {
       this.connection.close();
     } else if (stuck) {
@@ -196,9 +198,9 @@ export class Session implements Publisher {
         this.output.scratch.at = 0;
         throw error;
       }
-      // The envelope cannot be resynchronised: what is owed goes out, nothing else is said (wire.md 1).
-      this.#append();
-      this.finish();
+      // The envelope cannot be resynchronised: what is owed goes out, nothing else is said (wire.md 1). Without room for
+      // the publishes before it the turn ends here, and the next one comes to it again.
+      if (this.#append()) this.finish();
     } finally {
       this.#running = false;
     }
@@ -248,13 +250,10 @@ export class Session implements Publisher {
     if (this.#closed || !this.#allSettled() || this.output.backlogBytes > 0) return;
     this.output.flush();
     if (this.output.backlogBytes > 0) return;
-    if (this.#peerEnded) {
-      this.connection.close();
-    } else if (this.#finishDeadlineMs === Number.POSITIVE_INFINITY) {
-      // A FIN after everything sent; closing at once would lose what the kernel still holds.
-      this.#finishDeadlineMs = this.broker.clock.monotonicMs() + this.broker.limits.lingerMs;
-      this.connection.shutdown();
-    }
+    // A FIN after everything sent; closing at once would lose what is still under way, also for a peer that sent its own.
+    if (this.#finishDeadlineMs !== Number.POSITIVE_INFINITY) return;
+    this.#finishDeadlineMs = this.broker.clock.monotonicMs() + this.broker.limits.lingerMs;
+    this.connection.shutdown();
   }
 
   /** One Pub frame becomes a row of the table; false when the frame has to be read again later. */

@@ -1,9 +1,10 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { Session } from "../../src/broker/session.ts";
 import { FileSystemError } from "../../src/runtime/file-system.ts";
 import { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts";
 import { Tag } from "../../src/wire/tags.ts";
 import { ROW_CHECK } from "./row-check.ts";
-import { ackOf, flow, frame, numbersTo, offsetOf, payloadOf, pub, textOf, World } from "./world.ts";
+import { ackOf, type Frame, flow, frame, numbersTo, offsetOf, payloadOf, pub, textOf, World } from "./world.ts";
 
 const PING = frame(Tag.Ping);
 
@@ -189,6 +190,31 @@ describe("the end of a connection", () => {
     expect(world.broker.connections).toBe(0);
   });
 
+  it("wire.md 6.3: a peer that sent its FIN gets ours behind everything owed, never a close that may lose some of it", async () => {
+    const closes: string[] = [];
+    const peerEnded = Session.prototype.peerEnded;
+    const spy = vi.spyOn(Session.prototype, "peerEnded").mockImplementation(function (this: Session) {
+      const { connection } = this;
+      const shutdown = connection.shutdown.bind(connection);
+      vi.spyOn(connection, "shutdown").mockImplementation(() => {
+        closes.push("shutdown");
+        vi.spyOn(connection, "close").mockRestore();
+        shutdown();
+      });
+      vi.spyOn(connection, "close").mockImplementation(() => void closes.push("close"));
+      peerEnded.call(this);
+    });
+    const world = await World.start();
+    const peer = world.client();
+    peer.send(pub("a"), PING);
+    peer.endpoint.end();
+    peer.expectTags(Tag.PubAck, Tag.Pong);
+    spy.mockRestore();
+    expect(closes).toEqual(["shutdown"]);
+    expect(peer.endpoint.ended).toBe(true);
+    expect(world.broker.connections).toBe(0);
+  });
+
   it("a malformed envelope ends it after what was owed", async () => {
     const world = await World.start();
     const peer = world.client();
@@ -198,6 +224,51 @@ describe("the end of a connection", () => {
     world.advance(3000);
     expect(world.broker.connections).toBe(0);
     expect(world.broker.nextOffset).toBe(2);
+  });
+
+  it("wire.md 6.3: publishes before a malformed envelope are answered although the log had no room for them at first", async () => {
+    for (let seed = 1; seed <= 20; seed++) {
+      const world = await World.start({ seed, options: { maxPendingBytes: 128 * 1024 } });
+      const [filling, peer] = [world.client(), world.client()];
+      world.files.holdBarriers(/seg-/);
+      filling.send(...numbersTo(100).map(() => pub("x".repeat(3000))));
+      world.settle();
+      peer.send(pub("a"), pub("b"), new Uint8Array([0, 0, 0, 0]), pub("never"));
+      world.settle();
+      world.files.releaseBarriers();
+      peer.expectTags(Tag.PubAck, Tag.PubAck);
+      expect(peer.endpoint.ended).toBe(true);
+      expect(filling.received()).toHaveLength(100);
+      expect(world.broker.nextOffset).toBe(102);
+    }
+  });
+
+  it("wire.md 22.73: a response that is still being read is not idleness, and neither is what was sent meanwhile", async () => {
+    const world = await World.start({ windowBytes: 5000 });
+    const peer = world.client();
+    peer.send(...numbersTo(64).map((index) => pub(`${index}`.padEnd(1000, "."))));
+    expect(peer.received()).toHaveLength(64);
+    peer.endpoint.pauseReading();
+    peer.send(flow(64));
+    world.settle();
+    peer.send(PING);
+    const frames: Frame[] = [];
+    for (let seconds = 0; seconds < 100; seconds += 5) {
+      world.advance(5000);
+      // A little at a time.
+      peer.endpoint.resumeReading();
+      world.turns.step();
+      peer.endpoint.pauseReading();
+      frames.push(...peer.arrived());
+    }
+    expect(peer.endpoint.closed).toBe(false);
+    peer.endpoint.resumeReading();
+    frames.push(...peer.received());
+    expect(frames.map(({ tag }) => tag)).toEqual([...numbersTo(64).map(() => Tag.Deliver), Tag.FlowEnd, Tag.Pong]);
+    world.advance(20_000);
+    expect(peer.endpoint.closed).toBe(false);
+    world.advance(11_000);
+    expect(peer.endpoint.closed).toBe(true);
   });
 
   it("wire.md 22.73: thirty silent seconds end it; a Ping in between does not", async () => {
