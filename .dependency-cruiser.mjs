@@ -60,11 +60,18 @@ export default {
       to: { circular: true, viaOnly: { dependencyTypesNot: ["type-only"] } },
     },
     {
-      name: "no-dev-dependencies-shipped",
+      name: "package-without-dependencies",
       severity: "error",
-      comment: "what ships may not need a development dependency",
+      comment: "the package is the client, which needs no other; the executables bundle what the rest of src needs",
+      from: { path: "^src/(client|wire)/" },
+      to: { path: "node_modules", pathNot: "bun-types" },
+    },
+    {
+      name: "no-unlisted-dependencies",
+      severity: "error",
+      comment: "what is bundled is a package that package.json pins",
       from: { path: "^src/" },
-      to: { dependencyTypes: ["npm-dev", "npm-no-pkg", "unknown", "undetermined"], pathNot: "bun-types" },
+      to: { dependencyTypes: ["npm-no-pkg", "unknown", "undetermined"], pathNot: "bun-types" },
     },
     {
       name: "no-unresolved",
