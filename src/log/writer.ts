@@ -338,7 +338,7 @@ export class LogWriter {
   #written(batch: Batch, barrier: Barrier, error: Error | undefined): void {
     this.#busy = false;
     if (error !== undefined) {
-      this.#takeBack(() => batch.segment.file?.truncate(batch.segment.visibleEnd));
+      this.#leaveToRestart(batch.segment);
       this.#freeze(error);
       return;
     }
@@ -375,6 +375,7 @@ export class LogWriter {
       done: (error) => {
         this.#busy = false;
         if (error !== undefined) {
+          this.#leaveToRestart(segment);
           this.#freeze(error);
           return;
         }
@@ -458,7 +459,11 @@ export class LogWriter {
     const fail = (error: Error): void => {
       this.#busy = false;
       file.close();
-      this.#takeBack(() => this.#files.remove(segment.path));
+      try {
+        this.#files.remove(segment.path);
+      } catch {
+        // The disk is failing: the freeze says so.
+      }
       this.#freeze(error);
     };
     const barrier = (target: File, kind: Barrier, next: () => void): void => {
@@ -512,12 +517,20 @@ export class LogWriter {
   }
 
   /**
-   * Undoes, as far as that is possible, what a failed write or barrier left in the page cache. The disk may never have it,
-   * the next start would find it all the same, and what it appended behind it would be lost with it.
+   * After a failed write or barrier the cache may count bytes as clean that the disk will never have. The next start would
+   * find them all the same, and lose with them what it appends behind. So what nobody was told of is cut off, and what is
+   * visible without a barrier (relaxed levels) is written once more: the next start's barrier covers it then.
    */
-  #takeBack(step: () => void): void {
+  #leaveToRestart({ file, visibleEnd }: SegmentEntry): void {
+    if (file === undefined) return;
     try {
-      step();
+      file.truncate(visibleEnd);
+      if (this.#durableHead === this.#visibleHead) return;
+      const buffer = new Uint8Array(Math.min(BATCH_BYTES, visibleEnd));
+      for (let at = 0; at < visibleEnd; at += buffer.length) {
+        const length = file.read(buffer, 0, Math.min(buffer.length, visibleEnd - at), at);
+        file.write(buffer, 0, length, at);
+      }
     } catch {
       // The disk is failing: the freeze says so.
     }

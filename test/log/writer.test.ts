@@ -56,25 +56,28 @@ describe("group commit", () => {
   });
 
   it("what a failed barrier left in the cache is not taken for written by the next start", async () => {
-    for (let seed = 1; seed <= 30; seed++) {
-      for (const { operation, path } of [
-        { operation: "sync", path: /seg-/ },
-        { operation: "sync-directory", path: /data/ },
-      ] as const) {
-        const test = new TestLog({ maxSegmentBytes: 300 }, newDisk(seed));
-        test.commit(numbered(8));
-        test.files.fail({ operation, path, code: "EIO", skip: seed % 4 });
-        for (let index = 8; test.log.frozen === undefined; index++) test.commit(numbered(1, index));
-        const acked = test.payloads();
-        await test.close();
-        test.files.clearFaults();
-        const restarted = new TestLog({ maxSegmentBytes: 300 }, test.files);
-        restarted.commit(numbered(5, 100));
-        const expected = restarted.payloads();
-        expect(expected.slice(0, acked.length)).toEqual(acked);
-        expect(expected.slice(-5)).toEqual(numbered(5, 100));
-        const after = new TestLog({ maxSegmentBytes: 300 }, restarted.files.cutPower({ style: "lost" }));
-        expect(after.payloads(), `seed ${seed}, ${operation}`).toEqual(expected);
+    const faults = [
+      { operation: "sync", path: /seg-/ },
+      { operation: "sync-directory", path: /data/ },
+    ] as const;
+    for (const durability of [level("sync"), level("interval", 0, 150)]) {
+      for (const fault of faults) {
+        for (let seed = 1; seed <= 20; seed++) {
+          const test = new TestLog({ maxSegmentBytes: 400, durability }, newDisk(seed));
+          test.commit(numbered(8));
+          test.files.fail({ ...fault, code: "EIO", skip: seed % 4 });
+          for (let index = 8; test.log.frozen === undefined; index++) test.commit(numbered(1, index));
+          const visible = test.payloads();
+          await test.close();
+          test.files.clearFaults();
+          const restarted = new TestLog({ maxSegmentBytes: 400 }, test.files);
+          restarted.commit(numbered(5, 100));
+          const expected = restarted.payloads();
+          expect(expected.slice(0, visible.length)).toEqual(visible);
+          expect(expected.slice(-5)).toEqual(numbered(5, 100));
+          const after = new TestLog({ maxSegmentBytes: 400 }, restarted.files.cutPower({ style: "lost" }));
+          expect(after.payloads(), `seed ${seed}, ${durability.level}, ${fault.operation}`).toEqual(expected);
+        }
       }
     }
   });
