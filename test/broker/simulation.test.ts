@@ -98,10 +98,15 @@ class Consumer {
   }
 }
 
-/** One broker's life: traffic for a while, then the power goes at a random step. Returns what is left on the disk. */
-async function live(seed: number, witness: Witness, files: World["files"] | undefined, name: string) {
+/** One broker's life: traffic for a while, up to a random step. */
+async function live(
+  seed: number,
+  witness: Witness,
+  disk: Pick<WorldOptions, "files" | "killed">,
+  name: string,
+): Promise<World> {
   const random = new SeededRandom(seed);
-  const world = await World.start({ seed, files, options: OPTIONS, windowBytes: 2000 + random.below(20_000) });
+  const world = await World.start({ seed, ...disk, options: OPTIONS, windowBytes: 2000 + random.below(20_000) });
   const producers = [0, 1, 2].map((index) => new Producer(world, witness, `${name}.${index}`));
   const consumers = [0, 1].map(() => new Consumer(world, witness, random.fork()));
   const steps = 20 + random.below(120);
@@ -113,7 +118,7 @@ async function live(seed: number, witness: Witness, files: World["files"] | unde
     for (const client of [...producers, ...consumers]) client.collect();
     if (random.below(20) === 0) world.clock.advance(random.below(1500));
   }
-  return world.files.cutPower();
+  return world;
 }
 
 async function drain(seed: number, witness: Witness, files: World["files"]): Promise<Map<number, string>> {
@@ -154,13 +159,21 @@ async function drain(seed: number, witness: Witness, files: World["files"]): Pro
 
 describe("the whole broker in a simulated world", () => {
   it(
-    `keeps what it acknowledged through ${LIVES} power cuts, over ${SEEDS} seeds from ${FIRST_SEED}`,
+    `keeps what it acknowledged through kills and ${LIVES} power cuts, over ${SEEDS} seeds from ${FIRST_SEED}`,
     async () => {
       let acknowledged = 0;
       for (let seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed++) {
         const witness = new Witness();
         let files: World["files"] | undefined;
-        for (let life = 0; life < LIVES; life++) files = await live(seed * 1000 + life, witness, files, `${life}`);
+        for (let life = 0; life < LIVES; life++) {
+          let world = await live(seed * 1000 + life, witness, { files }, `${life}`);
+          // In the first life the process is killed now and then, and the power goes while the next one lives.
+          for (let kills = life === 0 ? seed % 4 : 0; kills > 0; kills--) {
+            world.kill();
+            world = await live(seed * 1000 + 100 + kills, witness, { killed: world }, `${life}-${kills}`);
+          }
+          files = world.files.cutPower();
+        }
         const found = await drain(seed, witness, files as World["files"]);
         for (const [offset, payload] of witness.acked) {
           expect(found.get(offset), `seed ${seed}, offset ${offset}`).toBe(payload);

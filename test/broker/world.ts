@@ -2,6 +2,7 @@ import { type RunningBroker, startBroker } from "../../src/broker/broker.ts";
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from "../../src/broker/limits.ts";
 import type { BrokerOptions } from "../../src/broker/options.ts";
 import { SimulatedClock } from "../../src/runtime/clock-simulated.ts";
+import type { Lock } from "../../src/runtime/file-system.ts";
 import { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts";
 import { loadCodec } from "../../src/runtime/native/codec.ts";
 import { SeededRandom } from "../../src/runtime/random-seeded.ts";
@@ -32,28 +33,52 @@ export const OPTIONS: BrokerOptions = {
 export interface WorldOptions {
   readonly seed?: number;
   readonly files?: SimulatedFileSystem;
+  /** Goes on with the disk of this world, whose broker was killed. */
+  readonly killed?: World;
   readonly options?: Partial<BrokerOptions>;
   readonly limits?: Partial<ConnectionLimits>;
   readonly windowBytes?: number;
   readonly chunkBytes?: number;
 }
 
+/** Turns whose waiting tasks can be forgotten, with whatever they belonged to. */
+class LivesOfTurns extends Turns {
+  #life = 0;
+
+  override add(task: () => void): void {
+    const life = this.#life;
+    super.add(() => {
+      if (life === this.#life) task();
+    });
+  }
+
+  endLife(): void {
+    this.#life += 1;
+  }
+}
+
 /** A broker in a world of its own: disk, network, clock and order of events are the test's, repeatable from the seed. */
 export class World {
-  readonly turns: Turns;
+  readonly turns: LivesOfTurns;
   readonly clock = new SimulatedClock();
   readonly files: SimulatedFileSystem;
   readonly network: MemoryNetwork;
   readonly warnings: string[] = [];
   frozen: Error | undefined;
   broker!: RunningBroker;
+  #lock: Lock | undefined;
   /** What a handler threw: a fault of ours, whatever the peer did. */
   readonly #errors: unknown[] = [];
 
-  private constructor({ seed = 1, files, windowBytes, chunkBytes }: WorldOptions) {
+  private constructor({ seed = 1, files, killed, windowBytes, chunkBytes }: WorldOptions) {
     const random = new SeededRandom(seed);
-    this.turns = new Turns("manual", random.fork());
-    this.files = files ?? new SimulatedFileSystem({ seed, turns: this.turns });
+    this.turns = killed?.turns ?? new LivesOfTurns("manual", random.fork());
+    this.files = files ?? killed?.files ?? new SimulatedFileSystem({ seed, turns: this.turns });
+    const lock = this.files.lock.bind(this.files);
+    this.files.lock = (path) => {
+      this.#lock = lock(path);
+      return this.#lock;
+    };
     this.network = new MemoryNetwork({
       turns: this.turns,
       windowBytes,
@@ -105,6 +130,15 @@ export class World {
     peer.send(frame(Tag.Connect));
     peer.expectTags(Tag.Info);
     return peer;
+  }
+
+  /**
+   * Ends the broker as kill -9 does: what it wrote is in the page cache, synced or not. Only for a world that made its own
+   * disk; the next one starts with `killed: this`.
+   */
+  kill(): void {
+    this.turns.endLife();
+    this.#lock?.release();
   }
 
   /** Stops the broker, with the world going on around it. */
