@@ -3,9 +3,11 @@ import { type Codec, FIELD_HEADERS_LENGTH, FIELD_KEY_LENGTH, FIELD_PAYLOAD_LENGT
 import type { Barrier, File, FileSystem, FileSystemError, IoQueue } from "../runtime/file-system.ts";
 import { type Batch, BatchPool } from "./batch.ts";
 import { BarrierPolicy, type Durability } from "./durability.ts";
+import { identityProblem } from "./file-identity.ts";
 import { segmentName } from "./names.ts";
-import { encodeSegmentFooter, encodeSegmentHeader, SEGMENT_FOOTER_LENGTH, SEGMENT_HEADER_LENGTH } from "./segment.ts";
+import { encodeSegmentFooter, SEGMENT_FOOTER_LENGTH, SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import { SegmentEntry } from "./segment-entry.ts";
+import { SegmentMaker } from "./segment-maker.ts";
 
 /** Documented cap of one barrier's bytes (storage.md 14.2); larger buffered writes also get slower per byte. */
 const BATCH_BYTES = 1024 * 1024;
@@ -57,6 +59,7 @@ export class LogWriter {
   readonly #events: WriterEvents;
   readonly #queue: IoQueue;
   readonly #directory: File;
+  readonly #maker: SegmentMaker;
   readonly #pool: BatchPool;
   readonly #policy: BarrierPolicy;
   readonly #result = new Float64Array(4);
@@ -107,13 +110,16 @@ export class LogWriter {
     this.#lastIdentityCheckMs = clock.monotonicMs();
     this.#queue = files.createQueue();
     this.#directory = files.openDirectory(options.root);
+    this.#maker = new SegmentMaker({ files, codec, clock }, this.#queue, this.#directory, options.maxSegmentBytes);
     const last = start.segments[start.segments.length - 1];
     if (last !== undefined && !last.sealed) {
       this.#fillSegment = last;
-      this.#resume(last);
+      last.file = this.#maker.resume(last);
     } else {
-      this.#fillSegment = this.#planSegment(start.nextSegmentId);
-      this.#createNow(this.#fillSegment);
+      const first = this.#planSegment(start.nextSegmentId);
+      this.#fillSegment = first;
+      first.file = this.#maker.createNow(first);
+      this.segments.push(first);
     }
   }
 
@@ -393,107 +399,24 @@ export class LogWriter {
     return new SegmentEntry(id, path, this.#nextOffset, this.#nextSequence, SEGMENT_HEADER_LENGTH);
   }
 
-  #resume(segment: SegmentEntry): void {
-    const file = this.#files.open(segment.path, "write");
-    segment.file = file;
-    try {
-      file.allocate(this.#options.maxSegmentBytes);
-    } catch {
-      // Preallocation is a help, not a promise (storage.md 14.4).
-    }
-  }
-
-  #headerOf(segment: SegmentEntry): Uint8Array {
-    return encodeSegmentHeader(
-      {
-        segmentId: segment.id,
-        baseSequence: segment.baseSequence,
-        baseOffset: segment.baseOffset,
-        createdUnixMs: this.#clock.wallMs(),
-      },
-      this.#codec,
-    );
-  }
-
-  #openNew(segment: SegmentEntry): File {
-    // A leftover is from a creation that never became active: nothing refers to it (storage.md 14.3).
-    if (this.#files.stat(segment.path) !== undefined) this.#files.remove(segment.path);
-    return this.#files.open(segment.path, "create-new");
-  }
-
-  /** Creation at start, where waiting is fine and an error is the caller's. */
-  #createNow(segment: SegmentEntry): void {
-    const file = this.#openNew(segment);
-    try {
-      file.write(this.#headerOf(segment), 0, SEGMENT_HEADER_LENGTH, 0);
-      try {
-        file.allocate(this.#options.maxSegmentBytes);
-      } catch {
-        // Preallocation is a help, not a promise (storage.md 14.4).
-      }
-      file.sync("data");
-      this.#directory.sync("full");
-    } catch (error) {
-      file.close();
-      throw error;
-    }
-    segment.file = file;
-    this.segments.push(segment);
-  }
-
   /**
-   * Creates the next segment's file off the main thread: header, barrier, directory barrier, and only then it is used
-   * (storage.md 14.3). A failure before the barriers gives up what waits for the segment and is tried again by the next
-   * append; a failed barrier freezes. `then` is written once the segment is there.
+   * Has the next segment's file made; `then` is written once it is there. When it cannot be made now, what waits for it is
+   * given up, and the next append tries again.
    */
   #create(segment: SegmentEntry, then: Batch | undefined): void {
     if (then !== undefined) this.#waiting.unshift(then);
-    let file: File;
-    try {
-      file = this.#openNew(segment);
-    } catch {
-      this.#reject();
-      return;
-    }
     this.#busy = true;
-    const fail = (error: Error): void => {
+    this.#maker.create(segment, (creation) => {
       this.#busy = false;
-      file.close();
-      try {
-        this.#files.remove(segment.path);
-      } catch {
-        // The disk is failing: the freeze says so.
+      if (creation === "refused") {
+        this.#reject();
+      } else if ("failed" in creation) {
+        this.#freeze(creation.failed);
+      } else {
+        segment.file = creation.file;
+        this.segments.push(segment);
+        this.pump();
       }
-      this.#freeze(error);
-    };
-    const barrier = (target: File, kind: Barrier, next: () => void): void => {
-      this.#queue.submit({
-        file: target,
-        barrier: kind,
-        done: (error) => (error === undefined ? next() : fail(error)),
-      });
-    };
-    this.#queue.submit({
-      file,
-      write: { buffer: this.#headerOf(segment), offset: 0, length: SEGMENT_HEADER_LENGTH, position: 0 },
-      allocateTo: this.#options.maxSegmentBytes,
-      barrier: "none",
-      done: (error) => {
-        if (error !== undefined) {
-          this.#busy = false;
-          file.close();
-          this.#reject();
-          return;
-        }
-        barrier(file, "data", () =>
-          barrier(this.#directory, "full", () => {
-            this.#busy = false;
-            segment.file = file;
-            this.segments.push(segment);
-            this.pump();
-          }),
-        );
-      },
     });
   }
 
@@ -550,23 +473,11 @@ export class LogWriter {
     if (!always && nowMs - this.#lastIdentityCheckMs < IDENTITY_CHECK_MS) return true;
     this.#lastIdentityCheckMs = nowMs;
     const segment = this.segments[this.segments.length - 1];
-    const problem = this.#identityProblem(segment);
+    // Between a seal and the next segment's creation there is no active file.
+    if (segment.file === undefined) return true;
+    const problem = identityProblem(this.#files, segment.path, segment.file);
     if (problem === undefined) return true;
     this.#freeze(new Error(`${problem}: ${segment.path}`));
     return false;
-  }
-
-  #identityProblem(segment: SegmentEntry): string | undefined {
-    // Between a seal and the next segment's creation there is no active file.
-    if (segment.file === undefined) return undefined;
-    try {
-      const open = segment.file.status();
-      const named = this.#files.stat(segment.path);
-      if (named === undefined) return "the active segment file was removed";
-      if (named.device !== open.device || named.inode !== open.inode) return "the active segment file was replaced";
-      return undefined;
-    } catch (error) {
-      return `the active segment file cannot be examined (${(error as Error).message})`;
-    }
   }
 }
