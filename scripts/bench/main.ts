@@ -66,7 +66,7 @@ async function bareRows(): Promise<void> {
       `bare echo ${size}`,
       await pinnedLoad("echo", { size: size + 18, reply: 13, count: count(30_000), "server-cpu": SERVER_CPU }),
     );
-    record(`bare sync ${size}`, await pinnedLoad("sync", { dir, size: size + 44, count: count(5000) }));
+    record(`bare sync ${size}`, await pinnedLoad("sync", { dir, size: size + 44, count: count(5000) }, SERVER_CPU));
   }
   record("bare sync 1 MiB", await load("sync", { dir, size: 1 << 20, count: count(200) }));
   record("bare sync 1 MiB direct", await load("sync", { dir, size: 1 << 20, count: count(200), direct: true }));

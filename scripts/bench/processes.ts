@@ -24,12 +24,12 @@ export function measured(command: string, args: readonly string[]): Promise<Reco
 }
 
 /** One request at a time is a matter of wake-ups: within one core or across two is a factor of six, so it is pinned. */
-export const SERVER_CPU = 0;
-const CLIENT_CPU = 1;
+export const SERVER_CPU = 1;
+const CLIENT_CPU = 0;
 
-/** As load(), on a core that the server does not run on. */
-export function pinnedLoad(verb: string, options: LoadOptions): Promise<Record<string, number>> {
-  return measured("taskset", ["-c", `${CLIENT_CPU}`, LOAD, verb, ...argumentsOf(options)]);
+/** As load(), on a core of its own: the client's, where the server does not run, or the server's for the bare disk. */
+export function pinnedLoad(verb: string, options: LoadOptions, cpu = CLIENT_CPU): Promise<Record<string, number>> {
+  return measured("taskset", ["-c", `${cpu}`, LOAD, verb, ...argumentsOf(options)]);
 }
 
 export type LoadOptions = Record<string, string | number | true>;

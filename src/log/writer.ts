@@ -335,6 +335,8 @@ export class LogWriter {
       write: { buffer: batch.buffer, offset: 0, length: batch.end, position: batch.position },
       truncateTo: batch.seals ? batch.position + batch.end : undefined,
       barrier,
+      // At the levels without a barrier the one of the next roll would have a whole segment to write.
+      writeback: true,
       done: (error) => {
         this.#written(batch, barrier, error);
       },

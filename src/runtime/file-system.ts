@@ -72,6 +72,11 @@ export interface IoJob {
   /** Reserves and extends to this length. A failure here is ignored (storage.md 14.4). */
   readonly allocateTo?: number;
   readonly barrier: Barrier;
+  /**
+   * With barrier `none`: has the kernel begin to write the job's bytes to the disk, so that a later barrier has less to do.
+   * Nothing is durable by it. A hint that not every queue can follow; errors are ignored.
+   */
+  readonly writeback?: boolean;
   /** Called once, on the main thread, never from within submit(). */
   readonly done: (error: FileSystemError | undefined) => void;
 }

@@ -8,6 +8,7 @@ import type { NativeIo, NativeIoThread } from "./native-io.ts";
 const MOST_SUBMITTED = 32;
 
 const BARRIER_NUMBERS = { none: 0, data: 1, full: 2 } as const;
+const BEGIN_WRITEBACK = 3;
 const STEP_NAMES = ["use", "write", "truncate", "allocate", "sync"];
 
 /** Jobs on the addon's own thread, so that neither a stalled disk elsewhere nor the runtime's thread pool delays them. */
@@ -59,7 +60,7 @@ export class ThreadQueue implements IoQueue {
 
   #pass(): void {
     while (this.#submitted < this.#jobs.length && this.#submitted < MOST_SUBMITTED) {
-      const { file, write, truncateTo, allocateTo, barrier } = this.#jobs[this.#submitted];
+      const { file, write, truncateTo, allocateTo, barrier, writeback } = this.#jobs[this.#submitted];
       this.#thread.submit(
         this.#firstId + this.#submitted,
         (file as DiskFile).fd,
@@ -69,7 +70,7 @@ export class ThreadQueue implements IoQueue {
         write === undefined ? 0 : write.position,
         truncateTo ?? -1,
         allocateTo ?? -1,
-        BARRIER_NUMBERS[barrier],
+        barrier === "none" && writeback === true ? BEGIN_WRITEBACK : BARRIER_NUMBERS[barrier],
       );
       this.#submitted++;
     }

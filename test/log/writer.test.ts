@@ -236,6 +236,26 @@ describe("durability levels (storage.md 15)", () => {
     }
   });
 
+  it("none: large writes ask for writeback, so that the roll's barrier does not find a whole segment to write", () => {
+    const files = newDisk();
+    const jobs: (boolean | undefined)[] = [];
+    const createQueue = files.createQueue.bind(files);
+    files.createQueue = () => {
+      const queue = createQueue();
+      const submit = queue.submit.bind(queue);
+      queue.submit = (job) => {
+        if (job.write !== undefined) jobs.push(job.barrier === "none" && job.writeback);
+        submit(job);
+      };
+      return queue;
+    };
+    const test = new TestLog({ durability: level("none") }, files);
+    test.commit(numbered(3));
+    expect(jobs).toEqual([]);
+    test.commit(Array.from({ length: 100 }, () => "x".repeat(1000)));
+    expect(jobs).toEqual([true]);
+  });
+
   it("none: a roll is a barrier all the same", () => {
     const test = new TestLog({ durability: level("none"), maxSegmentBytes: 184 });
     test.commit(numbered(4));

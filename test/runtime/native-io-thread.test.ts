@@ -43,7 +43,7 @@ describe.skipIf(addon === undefined)("IoThread (skipped only where no addon was 
     const { thread, done, until } = startThread();
     const fd = open("order");
     for (let id = 0; id < 40; id++) {
-      thread.submit(id, fd, lcg(id, 100), 10, 50, 25 * id, -1, -1, id % 3);
+      thread.submit(id, fd, lcg(id, 100), 10, 50, 25 * id, -1, -1, id % 4);
       expect(done.length).toBe(0);
     }
     await until(40);
@@ -219,7 +219,7 @@ describe.skipIf(addon === undefined)("IoThread (skipped only where no addon was 
     ["descriptor above 2^31", [0, 2 ** 32, 0, 1, 0, -1, -1, 0]],
     ["truncation to NaN", [0, 0, 0, 1, 0, Number.NaN, -1, 0]],
     ["allocation to -2", [0, 0, 0, 1, 0, -1, -2, 0]],
-    ["unknown barrier", [0, 0, 0, 1, 0, -1, -1, 3]],
+    ["unknown barrier", [0, 0, 0, 1, 0, -1, -1, 4]],
   ])("refuses a %s", (_name, [id, fd, offset, length, position, truncateTo, allocateTo, barrier]) => {
     const thread = new addon!.IoThread(() => {});
     const submit = () =>

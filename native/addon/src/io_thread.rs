@@ -43,6 +43,8 @@ enum Barrier {
     None,
     Data,
     Full,
+    /// No barrier: the kernel begins to write the job's bytes, and nobody waits.
+    Begin,
 }
 
 struct Job {
@@ -70,6 +72,12 @@ impl Job {
         }
         match self.barrier {
             Barrier::None => Ok(()),
+            Barrier::Begin => {
+                if let Some(write) = &self.write {
+                    file.begin_writeback(write.position, write.length as u64);
+                }
+                Ok(())
+            }
             Barrier::Data => file.sync_data(),
             Barrier::Full => file.sync_all(),
         }
@@ -196,8 +204,9 @@ impl IoThread {
     }
 
     /// Queues a job: write buffer[offset, offset + length) at `position` (unless `buffer` is null), set the file's
-    /// length (unless -1), reserve and extend (unless -1), then no barrier (0), fdatasync (1) or fsync (2). Fails when
-    /// closed, when 64 jobs wait, and for arguments out of range.
+    /// length (unless -1), reserve and extend (unless -1), then no barrier (0), fdatasync (1), fsync (2), or the
+    /// beginning of the write to the disk without waiting for it (3). Fails when closed, when 64 jobs wait, and for
+    /// arguments out of range.
     #[allow(clippy::too_many_arguments, reason = "scalars cross much faster than an object of them")]
     #[napi(catch_unwind)]
     pub fn submit(
@@ -231,7 +240,8 @@ impl IoThread {
                 0 => Barrier::None,
                 1 => Barrier::Data,
                 2 => Barrier::Full,
-                _ => return Err(invalid(format!("barrier must be 0, 1 or 2, not {barrier}"))),
+                3 => Barrier::Begin,
+                _ => return Err(invalid(format!("barrier must be 0 to 3, not {barrier}"))),
             },
         };
         let mut queue = self.shared.queue();

@@ -15,7 +15,8 @@ export interface IoThread {
   /**
    * Writes all of buffer[offset, offset + length) at `position` (nothing when `buffer` is null), sets the file's length
    * to `truncateTo` and reserves and extends to `allocateTo` (each unless -1; a failed reservation is no failure), then
-   * no barrier (0), fdatasync (1) or fsync (2); both are F_FULLFSYNC on Apple targets. Stops at the first failure.
+   * no barrier (0), fdatasync (1), fsync (2), or the beginning of the write to the disk without waiting for it (3); 1 and
+   * 2 are F_FULLFSYNC on Apple targets. Stops at the first failure.
    *
    * The buffer must not be changed, transferred or resized, and the descriptor not be closed, before the callback.
    * Throws when closed, when 64 jobs wait behind the running one, and for arguments out of range.
