@@ -22,7 +22,7 @@ export class Stream {
   /** Publishers with something unsettled. */
   readonly #awaiting = new Set<Publisher>();
   /** Publishers whose append was cut short, in that order. */
-  #awaitingRoom: Publisher[] = [];
+  readonly #awaitingRoom: Publisher[] = [];
 
   constructor(
     log: Log,
@@ -70,10 +70,15 @@ export class Stream {
   advanced(): void {
     const head = this.log.visibleHead;
     for (const publisher of this.#awaiting) if (publisher.settle(head)) this.#awaiting.delete(publisher);
-    const waiting = this.#awaitingRoom;
-    if (waiting.length === 0) return;
-    this.#awaitingRoom = [];
-    for (const publisher of waiting) publisher.roomMade();
+    this.#passRoomOn();
+  }
+
+  /** Wakes those who wait for room in their order, as far as the room goes: each of them reads its chunk anew. */
+  #passRoomOn(): void {
+    for (let left = this.#awaitingRoom.length; left > 0; left--) {
+      if (!this.log.hasRoom && this.log.frozen === undefined) return;
+      this.#awaitingRoom.shift()?.roomMade();
+    }
   }
 
   rejected(from: number): void {

@@ -255,8 +255,8 @@ export const KEYS = [
     ...flow,
     name: "max_pending_bytes",
     kind: "u64",
-    default: 4_194_304n,
-    profiles: { "edge-tiny": 1_048_576n, throughput: 8_388_608n },
+    default: 8_388_608n,
+    profiles: { "edge-tiny": 1_048_576n, throughput: 16_777_216n },
     reload: "restart",
   },
   {

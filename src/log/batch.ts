@@ -36,6 +36,11 @@ export class BatchPool {
     this.#allocate = allocate;
   }
 
+  /** Whether take() would give one. */
+  get spare(): boolean {
+    return this.#taken < this.#capacity;
+  }
+
   /** A buffer of `batchBytes`, or undefined while all are taken. */
   take(): Uint8Array | undefined {
     if (this.#taken >= this.#capacity) return undefined;

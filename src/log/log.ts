@@ -77,6 +77,11 @@ export class Log {
     return this.#writer.segments[0].baseOffset;
   }
 
+  /** See LogWriter.hasRoom. */
+  get hasRoom(): boolean {
+    return this.#writer.hasRoom;
+  }
+
   get maxBodyBytes(): number {
     return this.#writer.maxBodyBytes;
   }

@@ -15,6 +15,8 @@ const BATCH_BYTES = 1024 * 1024;
 const RECORD_OVERHEAD_BYTES = 36 + 8 + 8;
 /** Below this a relaxed-level write is cheaper on the main thread than the hand-over to the I/O thread. */
 const DIRECT_WRITE_BYTES = 64 * 1024;
+/** Batches that the I/O thread may have: the one it works on, and the next. */
+const MAX_FLYING = 2;
 /** How often the active file's path is compared with the open inode (README ruling 12). */
 const IDENTITY_CHECK_MS = 500;
 /** After this long without an append the spare batches are given back. */
@@ -74,7 +76,14 @@ export class LogWriter {
   /** Closed batches that wait for the one in flight. */
   #waiting: Batch[] = [];
   #largePending = false;
+  /** A segment is being made, or a barrier of its own runs: nothing else may. */
   #busy = false;
+  /** Batches with the I/O thread. It takes them one by one, so there is one barrier at a time. */
+  #flying = 0;
+  /** The segment of the last of them. */
+  #flyingSegment: SegmentEntry | undefined;
+  /** Where a write or barrier failed: cleaned up once nothing is under way any more. */
+  #doubtful: SegmentEntry | undefined;
   #pumping = false;
   #frozen: Error | undefined;
   #lastIdentityCheckMs: number;
@@ -143,6 +152,11 @@ export class LogWriter {
     return this.#frozen;
   }
 
+  /** Whether an append would take something, unless its first record is one of the largest. */
+  get hasRoom(): boolean {
+    return this.#filling !== undefined || this.#pool.spare;
+  }
+
   /** Largest key + headers + payload that is accepted: the record cap is 16 MiB, and below a segment (storage.md 3.4). */
   get maxBodyBytes(): number {
     return Math.min(16 * 1024 * 1024, this.#options.maxSegmentBytes - 1) - RECORD_OVERHEAD_BYTES;
@@ -208,7 +222,7 @@ export class LogWriter {
     if (this.#pumping) return;
     this.#pumping = true;
     try {
-      while (!this.#busy && this.#frozen === undefined) {
+      while (!this.#busy && this.#frozen === undefined && this.#flying < MAX_FLYING) {
         const batch = this.#nextBatch();
         if (batch === undefined) break;
         if (batch.segment.file === undefined) this.#create(batch.segment, batch);
@@ -222,7 +236,7 @@ export class LogWriter {
 
   /** To be called about once a second: late barriers of level `interval`, the identity check, spare memory. */
   tick(): void {
-    if (this.#frozen !== undefined || this.#busy) return;
+    if (this.#frozen !== undefined || this.#busy || this.#flying > 0) return;
     if (!this.#checkIdentity(true)) return;
     const nowMs = this.#clock.monotonicMs();
     if (this.#policy.overdue(nowMs)) this.#barrierOnly();
@@ -249,7 +263,7 @@ export class LogWriter {
   }
 
   #finishClosing(): void {
-    if (this.#closing === undefined || this.#busy) return;
+    if (this.#closing === undefined || this.#busy || this.#flying > 0) return;
     if (this.#frozen === undefined && this.#policy.unsyncedBytes > 0) {
       this.#barrierOnly();
       return;
@@ -306,9 +320,15 @@ export class LogWriter {
     return true;
   }
 
+  /**
+   * What the I/O thread may have next. While it has a batch, only a full one of the same segment goes behind it: the thread
+   * need not wait for this one then, and batches do not become smaller.
+   */
   #nextBatch(): Batch | undefined {
+    if (this.#flying > 0 && this.#waiting[0]?.segment !== this.#flyingSegment) return undefined;
     const waiting = this.#waiting.shift();
     if (waiting !== undefined) return waiting;
+    if (this.#flying > 0) return undefined;
     const filling = this.#filling;
     if (filling === undefined || filling.count === 0) return undefined;
     this.#filling = undefined;
@@ -319,8 +339,10 @@ export class LogWriter {
     const file = batch.segment.file as File;
     const nowMs = this.#clock.monotonicMs();
     const barrier: Barrier = batch.seals ? "full" : this.#policy.wantsBarrier(batch.end, nowMs) ? "data" : "none";
-    this.#busy = true;
-    if (barrier === "none" && batch.end <= DIRECT_WRITE_BYTES) {
+    const alone = this.#flying === 0;
+    this.#flying += 1;
+    this.#flyingSegment = batch.segment;
+    if (barrier === "none" && alone && batch.end <= DIRECT_WRITE_BYTES) {
       try {
         file.write(batch.buffer, 0, batch.end, batch.position);
       } catch (error) {
@@ -344,10 +366,11 @@ export class LogWriter {
   }
 
   #written(batch: Batch, barrier: Barrier, error: Error | undefined): void {
-    this.#busy = false;
-    if (error !== undefined) {
-      this.#leaveToRestart(batch.segment);
-      this.#freeze(error);
+    this.#flying -= 1;
+    if (error !== undefined) this.#fail(error, batch.segment);
+    if (this.#frozen !== undefined) {
+      // Whatever comes of a batch behind a failed one, nobody may be told of it.
+      this.#cleanUp();
       return;
     }
     this.#policy.written(batch.end);
@@ -383,8 +406,8 @@ export class LogWriter {
       done: (error) => {
         this.#busy = false;
         if (error !== undefined) {
-          this.#leaveToRestart(segment);
-          this.#freeze(error);
+          this.#fail(error, segment);
+          this.#cleanUp();
           return;
         }
         if (!this.#checkIdentity(false)) return;
@@ -461,12 +484,25 @@ export class LogWriter {
     }
   }
 
+  #fail(error: Error, segment: SegmentEntry): void {
+    this.#doubtful ??= segment;
+    this.#freeze(error);
+  }
+
+  /** Once nothing is under way: what a failure left in doubt is cut off, and a close that waited goes on. */
+  #cleanUp(): void {
+    if (this.#flying > 0) return;
+    if (this.#doubtful !== undefined) this.#leaveToRestart(this.#doubtful);
+    this.#doubtful = undefined;
+    this.#finishClosing();
+  }
+
   #freeze(error: Error): void {
     if (this.#frozen !== undefined) return;
     this.#frozen = error;
     this.#dropPending();
     this.#events.froze(error);
-    this.#finishClosing();
+    if (this.#doubtful === undefined) this.#finishClosing();
   }
 
   /** README ruling 12: acknowledging into a file that nobody will find again is data loss. */
