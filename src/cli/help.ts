@@ -48,7 +48,8 @@ ${columns(rows, 2)}
 
 \`ironbus help <verb>\` or \`ironbus <verb> --help\` shows the flags of one verb.
 --json before the verb prints one ironbus.cli.v1 object instead of lines.
-exit codes: 0 done, 1 usage, 2 not found, 3 damage found and handled, 4 corrupt, 5 unreachable, 70 internal
+exit codes: 0 done, 1 usage, 2 not found, 3 damage found and handled, 4 corrupt, 5 unreachable, 70 internal;
+  130 and 143: \`pub\` or \`sub\` was interrupted by SIGINT or SIGTERM
 `;
 }
 

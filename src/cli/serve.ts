@@ -130,7 +130,9 @@ const LISTEN_CODES = new Set(["EADDRINUSE", "EADDRNOTAVAIL", "EACCES", "EAFNOSUP
 function startFailure(error: unknown, options: { host: string; port: number; dataDir: string }): unknown {
   const code = (error as { code?: unknown }).code;
   if (typeof code === "string" && LISTEN_CODES.has(code) && !("path" in (error as object))) {
-    return new CliError("internal", `cannot listen on ${formatAddress(options)}: ${code}`);
+    const reason =
+      code === "EADDRINUSE" ? "the address is in use by another program (choose another with --addr)" : code;
+    return new CliError("internal", `cannot bind ${formatAddress(options)}: ${reason}`);
   }
   return storageFailure(error, "opening", options.dataDir);
 }

@@ -147,7 +147,9 @@ describe("serve", () => {
     const dataDir = freshDirectory();
     const result = await run(["serve", "--data-dir", dataDir, "--addr", broker.address]);
     expect(result.code).toBe(70);
-    expect(result.stderr).toContain(`error: cannot listen on ${broker.address}: EADDRINUSE\n`);
+    expect(result.stderr).toContain(
+      `error: cannot bind ${broker.address}: the address is in use by another program (choose another with --addr)\n`,
+    );
     expect(result.stdout.length).toBe(0);
     await TestBroker.start([], dataDir);
   });

@@ -27,8 +27,8 @@ With --lines a line ends before each newline byte, which is not stored; all othe
 UTF-8 too), an empty line is an empty record, and a last line without a newline is a record. At the end one line is
 printed: \`published <n> record(s), last durable offset <offset>\`, and \`, no newline at end of input\` behind it when
 that was so. SIGINT or SIGTERM stops the reading: what the pipe still holds is read on, up to 1 MiB, what was read is
-published, the same line is printed, and stderr says where the input was left, unless its end was reached. A second
-signal ends the command at once.`,
+published, and the same line is printed. Unless the end of the input was reached, stderr says where it was left and the
+exit code is 130 or 143. A second signal ends the command at once.`,
   async run(flags: ParsedFlags, context: Context) {
     const address = brokerAddress(flags);
     const key = Buffer.from(flags.text("--key") ?? "");

@@ -78,14 +78,16 @@ export const subVerb: Verb = {
     ],
     maxPositionals: 0,
   },
-  synopsis: "[--group <name>] [--max <n>] [--ack | --nack [--delay-ms <n>] | --term] [--follow] [--output text|raw]",
+  synopsis:
+    "[--addr <host:port>] [--group <name>] [--max <n>] [--ack | --nack [--delay-ms <ms>] | --term] " +
+    "[--follow [--timeout-ms <ms>]] [--output text|raw]",
   summary: "take messages of a group and print them; without --ack, --nack or --term they only stay leased for a while",
   notes: `
 --ack and --term fetch until --max messages came or none is left; the others fetch once.
 A message is settled only after its line was written to stdout. When the reader of stdout goes away the command ends
 quietly: what was written is settled, the rest comes again. After SIGINT or SIGTERM the message that was just printed
 is settled, \`fetched <n> message(s)\` is printed, and the exit code is 130 or 143 (0 with --follow). A second signal
-ends the command at once.
+ends the command at once. --follow does not connect again: when the broker goes away the exit code is 5.
 With --output raw everything but the payloads goes to stderr. With --json before the verb messages are settled before
 the one object that holds them is written.`,
   async run(flags: ParsedFlags, context: Context) {
