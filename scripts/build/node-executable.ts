@@ -16,14 +16,16 @@ export function buildNodeExecutable(target: Target, node: string, bundle: string
   const work = path.dirname(outfile);
   const blob = path.join(work, "blob");
   const config = path.join(work, "config.json");
+  // The blob keeps the name of its main file, so it must not be a path of this build's own; a code cache differs each time.
+  const main = "ironbus-node.cjs";
+  if (bundle !== path.join(work, main)) copyFileSync(bundle, path.join(work, main));
   writeFileSync(
     config,
-    // A code cache would make each build differ.
-    JSON.stringify({ main: bundle, output: blob, disableExperimentalSEAWarning: true, useCodeCache: false }),
+    JSON.stringify({ main, output: "blob", disableExperimentalSEAWarning: true, useCodeCache: false }),
   );
   // Only the very Node that will read the blob can write it: another word size writes another layout.
   const [emulator, ...flags] = target.emulator.command;
-  run("blob", emulator, [...flags, node, "--experimental-sea-config", config], { quiet: true });
+  run("blob", emulator, [...flags, node, "--experimental-sea-config", config], { quiet: true, cwd: work });
 
   copyFileSync(node, outfile);
   chmodSync(outfile, 0o755);
