@@ -9,7 +9,15 @@
 import { freemem, hostname, loadavg, totalmem, uptime } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { BrokerError, type Client, ConnectionClosedError, connect, TimeoutError } from "ironbus/client";
+import { BrokerError, type Client, ConnectError, ConnectionClosedError, connect, TimeoutError } from "ironbus/client";
+
+/** Wrong flags, no broker, a refusal: one line on stderr says it all, a stack would not help. */
+function fail(error: Error): never {
+  const hint = error instanceof ConnectError ? " (no broker there? `npm start` runs one)" : "";
+  process.stderr.write(`host-telemetry: ${error.message}${hint}\n`);
+  process.exit(1);
+}
+process.on("uncaughtException", fail);
 
 const { values } = parseArgs({
   options: {
@@ -18,8 +26,14 @@ const { values } = parseArgs({
     count: { type: "string", default: "Infinity" },
   },
 });
-const everyMs = Number(values["every-ms"]);
-const count = Number(values.count);
+/** Number("abc") is NaN and Number("") is 0: neither may pass for what was meant. */
+function number(name: keyof typeof values, least: number, most = Infinity): number {
+  const value = values[name].trim() === "" ? Number.NaN : Number(values[name]);
+  if (value >= least && value <= most) return value;
+  return fail(new RangeError(`--${name} needs a number from ${least} to ${most}, got "${values[name]}"`));
+}
+const everyMs = number("every-ms", 0, 2 ** 31 - 1);
+const count = number("count", 1);
 
 const say = (line: string) => process.stdout.write(`${line}\n`);
 

@@ -8,7 +8,15 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { ConnectionClosedError, connect, type Message, TimeoutError } from "ironbus/client";
+import { ConnectError, ConnectionClosedError, connect, type Message, TimeoutError } from "ironbus/client";
+
+/** Wrong flags, no broker, a refusal: one line on stderr says it all, a stack would not help. */
+function fail(error: Error): never {
+  const hint = error instanceof ConnectError ? " (no broker there? `npm start` runs one)" : "";
+  process.stderr.write(`worker: ${error.message}${hint}\n`);
+  process.exit(1);
+}
+process.on("uncaughtException", fail);
 
 const { values } = parseArgs({
   options: {
@@ -22,9 +30,15 @@ const { values } = parseArgs({
     max: { type: "string", default: "Infinity" },
   },
 });
-const failRate = Number(values["fail-rate"]);
-const maxAttempts = Number(values.attempts);
-const max = Number(values.max);
+/** Number("abc") is NaN and Number("") is 0: neither may pass for what was meant. */
+function number(name: keyof typeof values, least: number, most = Infinity): number {
+  const value = values[name].trim() === "" ? Number.NaN : Number(values[name]);
+  if (value >= least && value <= most) return value;
+  return fail(new RangeError(`--${name} needs a number from ${least} to ${most}, got "${values[name]}"`));
+}
+const failRate = number("fail-rate", 0, 1);
+const maxAttempts = number("attempts", 1);
+const max = number("max", 1);
 
 const say = (line: string) => process.stdout.write(`${line}\n`);
 

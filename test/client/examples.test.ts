@@ -123,4 +123,21 @@ describe.each(["bun", "node"])("the examples under %s", (runtime) => {
     expect(program.output()).toMatch(/(published|finished) \d+ (sample|message)\(s\)\n$/);
     await broker.resume();
   });
+
+  it.each(["host-telemetry", "worker"])("%s says in one line what is wrong, and fails", async (name) => {
+    const most = name === "worker" ? "--max" : "--count";
+    await broker.stop();
+    for (const [args, message] of [
+      [["--adr", "x"], "Unknown option '--adr'"],
+      [["--addr", "a:b:c"], 'not a host:port address: "a:b:c"'],
+      [[most, "abc"], `${most} needs a number from 1 to Infinity, got "abc"`],
+      [[most, ""], `${most} needs a number from 1 to Infinity, got ""`],
+      [[], `cannot connect to 127.0.0.1:${broker.port}: `],
+    ] as const) {
+      const program = start(name, ...args);
+      expect(await program.exit, program.output()).toBe(1);
+      expect(program.output().split("\n")).toEqual([expect.stringContaining(`${name}: ${message}`), ""]);
+    }
+    await broker.resume();
+  });
 });
