@@ -109,7 +109,7 @@ export async function startBroker(
     const openStream = stream;
     const openLog = log;
     const ticks: Timer = clock.every(TICK_MS, () => {
-      openStream.tick();
+      openStream.tick(clock.monotonicMs());
       sessions.tick();
     });
 

@@ -14,6 +14,12 @@ import type { GroupOptions } from "../queue/group-options.ts";
 import type { Codec } from "../runtime/codec.ts";
 import { FileSystemError } from "../runtime/file-system.ts";
 
+/**
+ * A position is this old on disk at most while the group makes progress: a crash must not repeat hours of a slow consumer's
+ * work because it never settles a checkpoint interval. One small write in this time is what flash bears.
+ */
+const SAVE_AFTER_MS = 5_000;
+
 /** How a group's files are opened; the name, capacity and payload are filled in here. */
 export interface CheckpointHome extends Omit<CheckpointOptions, "name" | "capacity" | "initialPayload"> {
   /** What the file held is lost, and the group goes on without it (README ruling 13). */
@@ -32,6 +38,8 @@ export class ConsumerGroup {
   #savedCommitted: number;
   /** The last save of the cursor failed. */
   #unsaved = false;
+  /** Since when the file has been behind the group, as far as tick() saw. */
+  #behindSinceMs: number | undefined;
   #closed = false;
 
   /**
@@ -75,9 +83,17 @@ export class ConsumerGroup {
     if (this.group.redeliveriesSinceFlush > 0) this.#saveAttempts();
   }
 
-  /** Once a second: counts that waited for an earlier save. */
-  tick(): void {
+  /** Now and then: counts that waited for an earlier save, and the position of a group that settles slowly. */
+  tick(nowMs: number): void {
     if (this.group.redeliveriesSinceFlush > 0) this.#saveAttempts();
+    if (this.group.committed === this.#savedCommitted) {
+      this.#behindSinceMs = undefined;
+      return;
+    }
+    this.#behindSinceMs ??= nowMs;
+    if (nowMs - this.#behindSinceMs < SAVE_AFTER_MS) return;
+    this.#behindSinceMs = undefined;
+    this.#saveCursor();
   }
 
   /** The last save, once nothing is settled any more; returns when everything is on disk or reported. */

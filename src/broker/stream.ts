@@ -95,9 +95,10 @@ export class Stream {
     this.advanced();
   }
 
-  tick(): void {
+  /** A few times a second. */
+  tick(nowMs: number): void {
     this.log.tick();
-    for (const group of this.#groups.values()) group.tick();
+    for (const group of this.#groups.values()) group.tick(nowMs);
   }
 
   /** Syncs the log, then saves every group. */

@@ -466,6 +466,20 @@ describe("consuming across restarts", () => {
     other.expectTags(Tag.Pong);
   });
 
+  it("what a slow consumer settled is on disk after a few seconds, without its leaving", async () => {
+    const world = await World.start();
+    const peer = world.client();
+    peer.send(...numbersTo(5).map((index) => pub(`${index}`)), flow(5));
+    const delivered = peer.received().filter(({ tag }) => tag === Tag.Deliver);
+    peer.send(...delivered.slice(0, 3).map((deliver) => ackOf(deliver)));
+    expect(peer.received()).toHaveLength(3);
+    for (let seconds = 0; seconds < 7; seconds++) world.advance(1000);
+    const after = await World.start({ files: world.files.cutPower({ style: "lost" }) });
+    const again = after.client();
+    again.send(flow(5));
+    expect(again.expectTags(Tag.Deliver, Tag.Deliver, Tag.FlowEnd).slice(0, 2).map(offsetOf)).toEqual([3, 4]);
+  });
+
   it("semantics.md 24.24: attempts are counted across a restart", async () => {
     const world = await World.start({ options: { visibilityTimeoutMs: 1000 } });
     const peer = world.client();
