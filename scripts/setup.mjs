@@ -62,19 +62,34 @@ export function ensurePackages() {
 /** The host's addon, or undefined where there is none for it. */
 export const addonPath = path.join(root, "dist", "native", `ironbus-${process.platform}-${process.arch}.node`);
 
+/** Of a failed build: its last lines name the cause. */
+const CARGO_LINES = 20;
+
 /**
- * Builds the native addon for this machine where there is a Rust tool chain. Where there is none the program runs
- * without, and says so itself, once, when it starts.
+ * Builds the native addon for this machine. The program runs without it, so where that fails a warning is all, unless
+ * the environment has IRONBUS_REQUIRE_ADDON=1: then it is an error.
  */
 export function ensureAddon() {
-  if (!exists("cargo")) {
-    return;
+  let without = "no working cargo found: building without the native addon (slower, same data)";
+  let advice = "install Rust 1.85 or later and run this again for it";
+  try {
+    unlessDone("addon", hashOf(["native", "scripts/build-native.sh"]), [addonPath], () => {
+      if (!exists("cargo")) {
+        throw new StepError("addon: no working cargo found");
+      }
+      without = "WARNING: the native addon could not be built: going on without it (slower, same data)";
+      advice = "cargo's words are above; it needs Rust 1.85 or later, and the network once";
+      say("ironbus: building the native addon");
+      run("addon", "bash", ["scripts/build-native.sh"], { quiet: true, lastLines: CARGO_LINES });
+    });
+  } catch (error) {
+    if (!(error instanceof StepError) || process.env.IRONBUS_REQUIRE_ADDON === "1") {
+      throw error;
+    }
+    say(`ironbus: ${without}; ${advice}`);
+    // One that was built from other sources must not end up in the binary.
+    rmSync(addonPath, { force: true });
   }
-  const inputs = ["native", "scripts/build-native.sh"];
-  unlessDone("addon", hashOf(inputs), [addonPath], () => {
-    say("ironbus: building the native addon");
-    run("addon", "bash", ["scripts/build-native.sh"], { quiet: true });
-  });
 }
 
 /** What the bundles are made from. */

@@ -24,8 +24,8 @@ export function say(line) {
  * @param {string} step what the user was promised; named when the command fails
  * @param {string} command
  * @param {readonly string[]} args
- * @param {{cwd?: string, env?: Record<string, string | undefined>, quiet?: boolean}} [options] quiet: print the output
- *   only when the command fails
+ * @param {{cwd?: string, env?: Record<string, string | undefined>, quiet?: boolean, lastLines?: number}} [options]
+ *   quiet: print the output only when the command fails; lastLines: then no more of either stream than its last ones
  * @returns {string} the output when quiet, else ""
  */
 export function run(step, command, args, options = {}) {
@@ -40,13 +40,18 @@ export function run(step, command, args, options = {}) {
   }
   if (result.status !== 0) {
     if (options.quiet) {
-      process.stderr.write(result.stdout);
-      process.stderr.write(result.stderr);
+      for (const output of [result.stdout, result.stderr]) {
+        process.stderr.write(options.lastLines ? lastLines(output.toString(), options.lastLines) : output);
+      }
     }
     const how = result.signal ? `was ended by ${result.signal}` : `ended with ${result.status}`;
     throw new StepError(`${step}: ${[command, ...args].join(" ")} ${how}`);
   }
   return options.quiet ? result.stdout.toString() : "";
+}
+
+function lastLines(text, count) {
+  return text.split(/^/m).slice(-count).join("");
 }
 
 /** Whether a command can be started at all. */
@@ -100,9 +105,15 @@ export function unlessDone(name, key, outputs, work) {
   return true;
 }
 
-/** Runs a script's main function: a failed step becomes one line and exit code 1. */
+/** The oldest Node that the scripts and their tools run on. */
+const OLDEST_NODE = 20;
+
+/** Runs a script's main function: a failed step, or a Node that is too old, becomes one line and exit code 1. */
 export async function runMain(main) {
   try {
+    if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
+      throw new StepError(`Node ${OLDEST_NODE} or later is needed, this is ${process.versions.node}`);
+    }
     await main();
   } catch (error) {
     say(error instanceof StepError ? `ironbus: ${error.message}` : (error?.stack ?? String(error)));
