@@ -11,6 +11,9 @@ Try next, in a second terminal:
   dist/ironbus sub --group orders --max 10 --ack
 `;
 
+/** By then the broker has printed what it prints at its start. */
+const HINT_AFTER_MS = 200;
+
 /** Runs the broker until it ends and gives its exit code. */
 function serve(args) {
   return new Promise((resolve, reject) => {
@@ -18,19 +21,21 @@ function serve(args) {
       cwd: root,
       stdio: ["inherit", "pipe", "inherit"],
     });
-    // The terminal sends an interrupt to both of us, a supervisor its signal to this process only.
-    process.on("SIGINT", () => {});
-    process.on("SIGTERM", () => broker.kill("SIGTERM"));
-    let hinted = false;
+    // Whatever asks this process to end asks the broker, which may need a while; this process ends after it. A terminal
+    // sends its signals to both: the broker takes a second one as the first.
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+      process.on(signal, () => broker.kill("SIGTERM"));
+    }
+    let hint;
     broker.stdout.on("data", (chunk) => {
       process.stdout.write(chunk);
-      if (!hinted && chunk.includes("listening on")) {
-        hinted = true;
-        say(HINT);
+      if (chunk.includes("listening on")) {
+        hint ??= setTimeout(() => say(HINT), HINT_AFTER_MS);
       }
     });
     broker.on("error", reject);
     broker.on("close", (code, signal) => {
+      clearTimeout(hint);
       if (signal) {
         say(`ironbus: the broker was ended by ${signal}`);
       }
@@ -44,10 +49,7 @@ await runMain(async () => {
   ensureAddon();
   ensureClient();
   ensureHost();
+  // Of a flag that is given twice the last one counts.
   const defaults = ["--data-dir", "./data", "--addr", "127.0.0.1:7777"];
-  const given = process.argv.slice(2);
-  const names = new Set(given.map((each) => each.split("=")[0]));
-  // A flag that is given twice is an error: leave out the defaults that are overridden.
-  const kept = defaults.filter((_, index) => !names.has(defaults[index - (index % 2)]));
-  process.exitCode = await serve([...kept, ...given]);
+  process.exitCode = await serve([...defaults, ...process.argv.slice(2)]);
 });
