@@ -28,7 +28,9 @@ interface Ended {
 /** Runs `npm start` until the hint is out, then ends it as a supervisor does. */
 function start(args: readonly string[], signal: NodeJS.Signals = "SIGTERM") {
   return new Promise<Ended>((resolve, reject) => {
-    const child = spawn("node", ["scripts/start.mjs", ...args], { cwd: ROOT });
+    // npm passes on SIGINT and SIGTERM only; of a SIGHUP, which a terminal sends to all, it just dies.
+    const command = signal === "SIGHUP" ? ["node", "scripts/start.mjs"] : ["npm", "--silent", "start", "--"];
+    const child = spawn(command[0], [...command.slice(1), ...args], { cwd: ROOT });
     let stdout = "";
     let stderr = "";
     child.stdout.on("data", (chunk) => {
