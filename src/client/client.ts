@@ -1,3 +1,6 @@
+// Carries over into the published types, so that a project needs no setting for `await using`.
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import { AckOp } from "../wire/hot.ts";
 import { Tag } from "../wire/tags.ts";
 import { Connection } from "./connection.ts";
@@ -11,10 +14,11 @@ import type { Bytes, RecordOptions } from "./record.ts";
 import { exchange, SingleReply, unexpected } from "./replies.ts";
 import { appendConnect, appendEmpty, appendSub, type Limits, readInfo } from "./requests.ts";
 import { SCHEDULED_DELAY, settleMany, settleOne } from "./settle.ts";
+import type { Signal } from "./signal.ts";
 
 export interface CallOptions {
   /** Aborts the call. While its reply is owed this closes the connection; see docs/client.md. */
-  readonly signal?: AbortSignal;
+  readonly signal?: Signal;
 }
 export interface ProduceOptions extends RecordOptions, CallOptions {}
 export interface NackOptions extends CallOptions {
@@ -56,7 +60,7 @@ export class Client implements AsyncDisposable {
   }
 
   /** What connect() does, with settings already checked. */
-  static async open(settings: Settings, signal: AbortSignal | undefined): Promise<Client> {
+  static async open(settings: Settings, signal: Signal | undefined): Promise<Client> {
     const { connection, limits } = await handshake(settings, signal);
     return new Client(settings, connection, limits);
   }
@@ -257,7 +261,7 @@ function sendPing(connection: Connection, resolve: () => void, reject: (error: E
 /** Socket and handshake under one deadline. */
 async function handshake(
   settings: Settings,
-  signal: AbortSignal | undefined,
+  signal: Signal | undefined,
 ): Promise<{ connection: Connection; limits: Limits }> {
   signal?.throwIfAborted();
   const control = new AbortController();

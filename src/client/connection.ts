@@ -3,6 +3,7 @@ import { Tag, tagName } from "../wire/tags.ts";
 import { ConnectError, ConnectionClosedError, type IronbusError, ProtocolError, TimeoutError } from "./errors.ts";
 import type { Settings } from "./options.ts";
 import { Outbound } from "./outbound.ts";
+import type { Signal } from "./signal.ts";
 import type { Transport, TransportEvents } from "./transport.ts";
 import { dialBun } from "./transport-bun.ts";
 import { dialNode } from "./transport-node.ts";
@@ -68,7 +69,7 @@ export class Connection implements TransportEvents {
    */
   static async open(
     settings: Settings,
-    signal: AbortSignal,
+    signal: Signal,
     sendPing: (connection: Connection) => void,
   ): Promise<Connection> {
     const connection = new Connection(settings, sendPing);

@@ -1,6 +1,7 @@
 import type { Client } from "./client.ts";
 import type { Advisory, Message } from "./message.ts";
 import { wholeNumber } from "./options.ts";
+import type { Signal } from "./signal.ts";
 
 export interface ConsumeOptions {
   /** The group to consume as; the broker's default group when absent. */
@@ -16,7 +17,7 @@ export interface ConsumeOptions {
   /** Called for what the broker reports between deliveries. */
   readonly onAdvisory?: (advisory: Advisory) => void;
   /** Ends the iteration. */
-  readonly signal?: AbortSignal;
+  readonly signal?: Signal;
 }
 
 /**
@@ -48,7 +49,7 @@ export async function* consume(client: Client, options: ConsumeOptions): AsyncGe
 }
 
 /** Resolves after `ms`, or as soon as the signal is aborted. */
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+function pause(ms: number, signal: Signal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);

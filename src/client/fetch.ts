@@ -6,6 +6,7 @@ import { type Advisory, type Batch, Message } from "./message.ts";
 import { wholeNumber } from "./options.ts";
 import { brokerError, exchange, unexpected } from "./replies.ts";
 import { appendFetch } from "./requests.ts";
+import type { Signal } from "./signal.ts";
 
 export interface FetchOptions {
   /** Most messages (and advisories) in the answer; 256 by default. The broker's credit window may give fewer. */
@@ -14,7 +15,7 @@ export interface FetchOptions {
   readonly maxBytes?: number;
   /** Never wait, also where the broker is set up to let empty fetches wait. */
   readonly noWait?: boolean;
-  readonly signal?: AbortSignal;
+  readonly signal?: Signal;
 }
 
 const DEFAULT_MAX = 256;

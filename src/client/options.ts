@@ -1,3 +1,4 @@
+import type { Signal } from "./signal.ts";
 /** Where and how to connect. Times are milliseconds; 0 turns the respective timeout off. */
 export interface ConnectOptions {
   /** Name or address of the broker; 127.0.0.1 by default. */
@@ -19,7 +20,7 @@ export interface ConnectOptions {
   /** Which sockets to use: those of Bun where it runs, else Node's ("auto"), or always `node:net`. */
   readonly sockets?: "auto" | "node";
   /** Aborts the connection attempt. */
-  readonly signal?: AbortSignal;
+  readonly signal?: Signal;
 }
 
 /** ConnectOptions with every default filled in and every value checked. */

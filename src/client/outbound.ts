@@ -11,10 +11,10 @@ const CONGESTED_BYTES = 4 * WRITE_BYTES;
  * transport, which gives it back when the kernel has its bytes.
  */
 export class Outbound {
-  buffer: Buffer = Buffer.alloc(0);
+  buffer: Uint8Array = Buffer.alloc(0);
   used = 0;
   readonly #transport: Transport;
-  readonly #spare: Buffer[] = [];
+  readonly #spare: Uint8Array[] = [];
   #lentBytes = 0;
 
   constructor(transport: Transport) {
@@ -56,7 +56,7 @@ export class Outbound {
   released(buffer: Uint8Array): void {
     this.#lentBytes -= buffer.length;
     if (buffer.length === WRITE_BYTES && this.#spare.length < CONGESTED_BYTES / WRITE_BYTES) {
-      this.#spare.push(buffer as Buffer);
+      this.#spare.push(buffer);
     }
   }
 }

@@ -10,6 +10,7 @@ import {
 } from "./errors.ts";
 import { type Bytes, encodeRecord, type ProduceRecord, type RecordOptions } from "./record.ts";
 import { brokerError, exchange, notLeaderError, SingleReply, unexpected } from "./replies.ts";
+import type { Signal } from "./signal.ts";
 
 /** What produceAll() takes one record as: a bare payload, or a payload with its key, headers, timestamp. */
 export type Producible = Bytes | ProduceRecord;
@@ -27,7 +28,7 @@ export interface ProduceAllOptions {
    * ends the run.
    */
   readonly onReject?: (index: number, error: BrokerError) => void;
-  readonly signal?: AbortSignal;
+  readonly signal?: Signal;
 }
 
 const DEFAULT_WINDOW = 16_384;
@@ -45,7 +46,7 @@ export function produceOne(
   connection: Connection,
   payload: Bytes,
   options: RecordOptions | undefined,
-  signal: AbortSignal | undefined,
+  signal: Signal | undefined,
 ): Promise<number> {
   return exchange(connection, signal, (resolve, reject) => {
     encodeRecord(connection.out, payload, options, Date.now());

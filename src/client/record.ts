@@ -47,7 +47,8 @@ export function encodeRecord(out: Outbound, payload: Bytes, options: RecordOptio
   // The payload is put in afterwards, so that text is encoded in place and bytes are copied without a view.
   const end = writePub(buffer, start, 0, timestampMs, key, headers, NO_BYTES);
   writeU32(buffer, start, frameBytes - FRAME_PREFIX_BYTES);
-  if (isText) buffer.write(payload, end, payloadBytes, "utf8");
+  // The buffers are Buffers; the published types leave that out, as they must do without the types of Node.
+  if (isText) (buffer as Buffer).write(payload, end, payloadBytes, "utf8");
   else buffer.set(payload, end);
   out.used = start + frameBytes;
 }

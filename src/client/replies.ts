@@ -4,6 +4,7 @@ import { Tag, tagName } from "../wire/tags.ts";
 import { decodeUtf8Lossy } from "../wire/utf8.ts";
 import type { Connection, ReplySink } from "./connection.ts";
 import { BrokerError, ConnectionClosedError, NotLeaderError, ProtocolError } from "./errors.ts";
+import type { Signal } from "./signal.ts";
 
 /** The typed error for an Err frame's body. A code that is not in the registry is no code (wire.md 7.1). */
 export function brokerError(buffer: Uint8Array, start: number, end: number, index?: number): BrokerError {
@@ -61,7 +62,7 @@ export class SingleReply<Value> implements ReplySink {
  */
 export function exchange<Value>(
   connection: Connection,
-  signal: AbortSignal | undefined,
+  signal: Signal | undefined,
   send: (resolve: (value: Value) => void, reject: (error: unknown) => void) => void,
 ): Promise<Value> {
   return new Promise<Value>((resolve, reject) => {

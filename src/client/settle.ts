@@ -14,6 +14,7 @@ import type { BrokerError } from "./errors.ts";
 import type { Message, Settlement, Settlements } from "./message.ts";
 import type { Outbound } from "./outbound.ts";
 import { brokerError, exchange, SingleReply, unexpected } from "./replies.ts";
+import type { Signal } from "./signal.ts";
 
 /** Where the lease token lies in an Ack frame: after op and offset. */
 const GENERATION_AT = FRAME_HEADER_BYTES + 9;
@@ -24,7 +25,7 @@ export function settleOne(
   op: AckOp,
   message: Message,
   delayMs: number,
-  signal: AbortSignal | undefined,
+  signal: Signal | undefined,
 ): Promise<Settlement> {
   return exchange(connection, signal, (resolve, reject) => {
     encodeAck(connection.out, op, message, delayMs);
@@ -39,7 +40,7 @@ export function settleMany(
   op: AckOp,
   messages: readonly Message[],
   delayMs: number,
-  signal: AbortSignal | undefined,
+  signal: Signal | undefined,
 ): Promise<Settlements> {
   return exchange(connection, signal, (resolve, reject) => {
     const sink = new ManyReplies(messages.length, resolve, reject);

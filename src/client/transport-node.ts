@@ -1,11 +1,12 @@
 import { connect, type Socket } from "node:net";
+import type { Signal } from "./signal.ts";
 import type { Transport, TransportEvents } from "./transport.ts";
 
 /** Pieces in which large buffers are written, so that a slow link still shows progress. */
 const PIECE_BYTES = 256 * 1024;
 
 /** node:net. It keeps a reference to what is written until the write's callback, hence the hand-over rule of send(). */
-export function dialNode(host: string, port: number, events: TransportEvents, signal: AbortSignal): Promise<Transport> {
+export function dialNode(host: string, port: number, events: TransportEvents, signal: Signal): Promise<Transport> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host, port, noDelay: true });
     const abort = () => {

@@ -1,3 +1,4 @@
+import type { Signal } from "./signal.ts";
 /** What a connection hears from its socket. None of these is called from within a call of Transport, except as said. */
 export interface TransportEvents {
   /** Bytes arrived. The chunk belongs to the receiver; nobody writes to it again. */
@@ -24,4 +25,4 @@ export interface Transport {
 }
 
 /** Opens a connection. Rejects with the runtime's error, or with `signal.reason`; the events begin after it resolved. */
-export type Dial = (host: string, port: number, events: TransportEvents, signal: AbortSignal) => Promise<Transport>;
+export type Dial = (host: string, port: number, events: TransportEvents, signal: Signal) => Promise<Transport>;

@@ -45,29 +45,38 @@ describe("the npm package", () => {
     }
   });
 
-  it("its types hold in a strict project that knows Node and not Bun", () => {
+  it.each([
+    { knows: "Node and not Bun", lib: ["ES2022"], types: ["node"] },
+    { knows: "a browser", lib: ["ES2022", "DOM"], types: [] },
+    { knows: "the language alone", lib: ["ES2022"], types: [] },
+  ])("its types hold in a strict project that knows $knows", ({ lib, types }) => {
     const project = install();
     writeFileSync(
       path.join(project, "program.ts"),
       [
-        'import { connect } from "ironbus/client";',
-        'const client = await connect("127.0.0.1:7777");',
+        'import { type CallOptions, connect } from "ironbus/client";',
+        'await using client = await connect("127.0.0.1:7777");',
         'const offset: number = await client.produce("x", { key: "k" });',
         "// @ts-expect-error an offset is a number",
         'const wrong: string = await client.produce("x");',
-        "export { offset, wrong };",
+        "// @ts-expect-error a signal is no text",
+        'const options: CallOptions = { signal: "x" };',
+        ...(lib.includes("DOM") || types.length > 0 ? ["await client.ping({ signal: AbortSignal.timeout(1) });"] : []),
+        "export { offset, options, wrong };",
       ].join("\n"),
     );
-    symlinkSync(path.join(ROOT, "node_modules", "@types"), path.join(project, "node_modules", "@types"));
+    if (types.length > 0) {
+      symlinkSync(path.join(ROOT, "node_modules", "@types"), path.join(project, "node_modules", "@types"));
+    }
     const compilerOptions = {
       strict: true,
       noEmit: true,
       skipLibCheck: false,
       target: "ES2022",
-      lib: ["ES2023", "ESNext.Disposable"],
+      lib,
       module: "NodeNext",
       moduleResolution: "NodeNext",
-      types: ["node"],
+      types,
     };
     writeFileSync(path.join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["program.ts"] }));
     const tsc = path.join(ROOT, "node_modules", ".bin", "tsc");
