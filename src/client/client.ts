@@ -1,11 +1,12 @@
 // Carries over into the published types, so that a project needs no setting for `await using`.
 /// <reference lib="esnext.disposable" preserve="true" />
 
+import type { WireError } from "../wire/errors.ts";
 import { AckOp } from "../wire/hot.ts";
 import { Tag } from "../wire/tags.ts";
 import { Connection } from "./connection.ts";
 import { type ConsumeOptions, consume } from "./consume.ts";
-import { ConnectError, type IronbusError, type ProduceProgress, TimeoutError } from "./errors.ts";
+import { ConnectError, type IronbusError, type ProduceProgress, ProtocolError, TimeoutError } from "./errors.ts";
 import { type FetchOptions, fetchBatch } from "./fetch.ts";
 import type { Batch, Message, Settlement, Settlements } from "./message.ts";
 import { type ConnectOptions, parseAddress, resolveOptions, type Settings, wholeNumber } from "./options.ts";
@@ -268,9 +269,15 @@ async function handshake(
   const abort = () => control.abort(signal!.reason);
   signal?.addEventListener("abort", abort, { once: true });
   const { host, port, connectTimeoutMs } = settings;
-  const late = () => control.abort(new TimeoutError(`no connection to ${host}:${port} within ${connectTimeoutMs} ms`));
-  const timer = connectTimeoutMs > 0 ? setTimeout(late, connectTimeoutMs) : undefined;
   let connection: Connection | undefined;
+  const late = () => {
+    const what =
+      connection === undefined
+        ? `no connection to ${host}:${port}`
+        : `the connection to ${host}:${port} was made, but nothing answered`;
+    control.abort(new TimeoutError(`${what} within ${connectTimeoutMs} ms`));
+  };
+  const timer = connectTimeoutMs > 0 ? setTimeout(late, connectTimeoutMs) : undefined;
   try {
     const opened = await Connection.open(settings, control.signal, keepAlive);
     connection = opened;
@@ -282,7 +289,12 @@ async function handshake(
     return { connection: opened, limits };
   } catch (error) {
     connection?.fail(new ConnectError("the handshake failed", { cause: error }));
-    throw error;
+    const otherVersion =
+      error instanceof ProtocolError && (error.cause as Partial<WireError>)?.kind === "unknown-version";
+    if (!(error instanceof ProtocolError) || otherVersion) throw error;
+    // With the first bytes wrong, it is another kind of server before it is a broken broker.
+    const message = `the other side does not speak the IronBus protocol: ${error.message}`;
+    throw new ProtocolError(message, { cause: error });
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", abort);

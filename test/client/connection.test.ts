@@ -96,6 +96,39 @@ describe.each(["auto", "node"] as const)("connection, %s sockets", (sockets) => 
       await expect(connecting).rejects.toBeInstanceOf(type);
     });
 
+    it.each([
+      {
+        what: "words",
+        bytes: Buffer.from("HTTP/1.1 400 Bad Request\r\n\r\n"),
+        detail: "frame length 1347703880 exceeds",
+      },
+      { what: "an empty frame", bytes: Buffer.alloc(4), detail: "frame length prefix is zero" },
+      { what: "another frame", bytes: empty(Tag.Pong), detail: "Pong as the reply to a connect" },
+    ])("says that the other side is no broker on $what", async ({ bytes, detail }) => {
+      broker = await FakeBroker.start();
+      broker.onConnect = (peer) => peer.send(bytes);
+      const refused = await connect({ port: broker.port, sockets }).catch((error: unknown) => error);
+      expect(refused).toBeInstanceOf(ProtocolError);
+      expect((refused as ProtocolError).message).toMatch(/^the other side does not speak the IronBus protocol: /);
+      expect((refused as ProtocolError).message).toContain(detail);
+    });
+
+    it("does not say so of a broker of another version", async () => {
+      broker = await FakeBroker.start();
+      broker.onConnect = (peer) => peer.send(frame(Tag.Info, Uint8Array.of(2, 0, 0)));
+      const connecting = connect({ port: broker.port, sockets });
+      await expect(connecting).rejects.toThrow(/^unknown handshake body version 2$/);
+    });
+
+    it("says of silence that the connection was made", async () => {
+      broker = await FakeBroker.start();
+      broker.onConnect = () => undefined;
+      const connecting = connect({ port: broker.port, sockets, connectTimeoutMs: 1_000 });
+      await expect(connecting).rejects.toThrow(
+        `the connection to 127.0.0.1:${broker.port} was made, but nothing answered within 1000 ms`,
+      );
+    });
+
     it("rejects with ConnectError where nobody listens", async () => {
       const server = createServer();
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
