@@ -122,7 +122,14 @@ describe("general rules", () => {
     ]) {
       const result = await run(args);
       expect(result.code).toBe(0);
-      expect(String(result.stdout)).toMatch(/^usage: ironbus sub /);
+      expect(String(result.stdout)).toMatch(/^usage: ironbus sub \[--addr <host:port>\] /);
+    }
+    for (const [verb, exitCodes] of [
+      ["help", /\n {2}130 and 143: /],
+      ["pub", /exit code is 130 or 143/],
+      ["sub", /the broker goes away the exit code is 5\./],
+    ] as const) {
+      expect(String((await run(verb === "help" ? ["help"] : ["help", verb])).stdout)).toMatch(exitCodes);
     }
     const broker = await TestBroker.start();
     await broker.text("pub", ["-h"]);
