@@ -8,7 +8,7 @@
 import { writeFileSync } from "node:fs";
 import { cpus, release, tmpdir } from "node:os";
 import { parseArgs } from "node:util";
-import { load, measured, peakRssAnonMb, pinnedLoad, ROOT, SERVER_CPU, Server } from "./processes.ts";
+import { CLIENT_CPU, load, measured, peakRssAnonMb, pinnedLoad, ROOT, SERVER_CPU, Server } from "./processes.ts";
 import { printReport } from "./report.ts";
 
 const { values } = parseArgs({
@@ -49,15 +49,16 @@ async function withServer<T>(start: Promise<Server>, work: (server: Server) => P
   }
 }
 
+const sdkArguments = (verb: string, server: Server, size: number, records: number, window: number) => [
+  `${ROOT}/scripts/bench/sdk.ts`,
+  verb,
+  server.address,
+  `${size}`,
+  `${records}`,
+  `${window}`,
+];
 const sdk = (verb: string, server: Server, size: number, records: number, window: number) =>
-  measured(process.execPath, [
-    `${ROOT}/scripts/bench/sdk.ts`,
-    verb,
-    server.address,
-    `${size}`,
-    `${records}`,
-    `${window}`,
-  ]);
+  measured(process.execPath, sdkArguments(verb, server, size, records, window));
 
 async function bareRows(): Promise<void> {
   const dir = values.dir;
@@ -90,21 +91,26 @@ async function rowsOf(size: 128 | 1024): Promise<void> {
   });
   const single = (server: Server, records: number) =>
     pinnedLoad("publish", { addr: server.address, size, count: records, window: 1 });
+  const singleSdk = (server: Server, records: number) =>
+    measured("taskset", ["-c", `${CLIENT_CPU}`, process.execPath, ...sdkArguments("single", server, size, records, 1)]);
   await withServer(Server.broker(values.dir, [], true), async (server) => {
     record(`P1 ${size}`, await single(server, count(10_000)));
+    record(`P1 ${size} sdk`, await singleSdk(server, count(10_000)));
   });
   await withServer(Server.broker(values.dir, NOT_DURABLE, true), async (server) => {
     record(`L2 ${size}`, await single(server, count(30_000)));
+    record(`L2 ${size} sdk`, await singleSdk(server, count(30_000)));
   });
   await withServer(Server.broker(values.dir, []), async (server) => {
     record(`P2 ${size} x8`, await publish(server, many, WINDOW / 8, 8));
   });
   await withServer(Server.broker(values.dir, NOT_DURABLE), async (server) => {
     record(`P4 ${size}`, await publish(server, many, WINDOW));
-    // Each drains half of what was just published.
+    // Each drains half of that.
     const drained = many / 2;
     record(`C1 ${size}`, await load("consume", { addr: server.address, size, count: drained }));
     record(`C1 ${size} sdk`, await sdk("consume", server, size, drained - 2048, 0));
+    record(`P4 ${size} sdk`, await sdk("publish", server, size, many, WINDOW));
   });
 }
 

@@ -25,7 +25,7 @@ export function measured(command: string, args: readonly string[]): Promise<Reco
 
 /** One request at a time is a matter of wake-ups: within one core or across two is a factor of six, so it is pinned. */
 export const SERVER_CPU = 1;
-const CLIENT_CPU = 0;
+export const CLIENT_CPU = 0;
 
 /** As load(), on a core of its own: the client's, where the server does not run, or the server's for the bare disk. */
 export function pinnedLoad(verb: string, options: LoadOptions, cpu = CLIENT_CPU): Promise<Record<string, number>> {

@@ -41,6 +41,7 @@ export function printReport(machine: string, samples: Samples): void {
     target(`L2 ${size} p50 / bare echo`, p50(`L2 ${size}`) / p50(`bare echo ${size}`), "<=", 1.5);
     target(`C1 ${size} / P4`, rate(`C1 ${size}`) / rate(`P4 ${size}`), ">=", 0.2);
     target(`P2 ${size} through the SDK / lean client`, rate(`P2 ${size} sdk`) / rate(`P2 ${size}`), ">=", 0.4);
+    target(`P4 ${size} through the SDK / lean client`, rate(`P4 ${size} sdk`) / rate(`P4 ${size}`), ">=", 0.4);
     target(`C1 ${size} through the SDK / lean client`, rate(`C1 ${size} sdk`) / rate(`C1 ${size}`), ">=", 0.4);
     target(`RssAnon under P2 ${size}, MB`, peak(`P2 ${size}`, "peak_mb"), "<=", 64);
   }

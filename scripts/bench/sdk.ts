@@ -1,4 +1,4 @@
-/* The load of the lean client, driven through the SDK: `sdk.ts publish|consume <addr> <size> <count> <window>`. */
+/* The load of the lean client, driven through the SDK: `sdk.ts publish|single|consume <addr> <size> <count> <window>`. */
 import { connect } from "../../src/client/index.ts";
 
 const [verb, address, sizeText, countText, windowText] = process.argv.slice(2);
@@ -7,8 +7,15 @@ const pattern = "ts=000000 sensor=edge temp=21.5 occ=1 batt=98 rssi=-67; ";
 const payload = new TextEncoder().encode(pattern.repeat(Math.ceil(size / pattern.length)).slice(0, size));
 
 const client = await connect(address);
+const samplesUs: number[] = [];
 const started = performance.now();
-if (verb === "publish") {
+if (verb === "single") {
+  for (let index = 0; index < count; index++) {
+    const sentMs = performance.now();
+    await client.produce(payload);
+    samplesUs.push((performance.now() - sentMs) * 1000);
+  }
+} else if (verb === "publish") {
   const batch = Array.from({ length: Math.min(count, 4096) }, () => payload);
   async function* source() {
     for (let left = count; left > 0; left -= batch.length) yield left >= batch.length ? batch : batch.slice(0, left);
@@ -38,4 +45,10 @@ if (verb === "publish") {
 }
 const seconds = (performance.now() - started) / 1000;
 await client.close();
-process.stdout.write(`${JSON.stringify({ records: count, seconds, records_per_second: count / seconds })}\n`);
+const result: Record<string, number> = { records: count, seconds, records_per_second: count / seconds };
+if (samplesUs.length > 0) {
+  samplesUs.sort((a, b) => a - b);
+  result.p50_us = samplesUs[Math.floor(count * 0.5)];
+  result.p99_us = samplesUs[Math.floor(count * 0.99)];
+}
+process.stdout.write(`${JSON.stringify(result)}\n`);

@@ -1,4 +1,5 @@
 import { constants } from "node:os";
+import type { Codec } from "../codec.ts";
 import { errnoName } from "../errno.ts";
 import { addonFile, embeddedAddon } from "./embedded.ts";
 import { loadBytes, loadFile } from "./load.ts";
@@ -50,41 +51,9 @@ export interface Addon extends Omit<RawAddon, "version" | "flock" | "fallocate">
   fallocate(fd: number, length: number): void;
 }
 
-/** The exports of the addon, as they are; `src/runtime/codec.ts` says what the first five do. */
-export interface RawAddon {
+/** The exports of the addon, as they are: of the codec's functions, `seal` answers -1 - row for a row that does not fit. */
+export interface RawAddon extends Omit<Codec, "kind"> {
   version(): string;
-  crc32c(buffer: Uint8Array, start: number, end: number): number;
-  xxh3(buffer: Uint8Array, start: number, end: number): bigint;
-  /** As Codec.seal; -1 - row for a row that does not fit. */
-  seal(
-    chunk: Uint8Array,
-    table: Int32Array,
-    first: number,
-    count: number,
-    out: Uint8Array,
-    outStart: number,
-    outLimit: number,
-    stopAt: number,
-    sequence: number,
-    result: Float64Array,
-  ): number;
-  scan(
-    buffer: Uint8Array,
-    start: number,
-    end: number,
-    table: Int32Array,
-    maxRecords: number,
-    sequence: number,
-    result: Float64Array,
-  ): number;
-  lz4Decompress(
-    source: Uint8Array,
-    start: number,
-    end: number,
-    target: Uint8Array,
-    at: number,
-    length: number,
-  ): boolean;
   /** `length` (1 to 2^30 - 1) zeroed bytes at an address that is a multiple of 4096, freed with the buffer. */
   alignedBuffer(length: number): Buffer;
   flock(fd: number): number;
