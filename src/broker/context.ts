@@ -1,6 +1,5 @@
 import type { Clock } from "../runtime/clock.ts";
-import type { Codec } from "../runtime/codec.ts";
-import { FIELDS } from "../runtime/codec.ts";
+import { type Codec, FIELDS } from "../runtime/codec.ts";
 import { type ConnectionLimits, PUBLISH_TABLE_ROWS } from "./limits.ts";
 import type { BrokerOptions } from "./options.ts";
 import type { Scratch } from "./output.ts";

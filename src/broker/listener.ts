@@ -49,7 +49,7 @@ export class Listener implements ConnectionHandler {
     session.closed();
   }
 
-  /** About once a second. */
+  /** A few times a second. */
   tick(): void {
     const nowMs = this.#broker.clock.monotonicMs();
     for (const session of this.#sessions) session.tick(nowMs);

@@ -1,4 +1,5 @@
 import type { Connection } from "../runtime/sockets.ts";
+import { copyBytes } from "../wire/hot.ts";
 import { OUTPUT_BUFFER_BYTES } from "./limits.ts";
 
 /**
@@ -48,11 +49,7 @@ export class Output {
         return;
       }
     }
-    // A view costs more than copying a few bytes one by one.
-    if (length <= 32)
-      for (let index = 0; index < length; index++) scratch.buffer[scratch.at + index] = source[start + index];
-    else scratch.buffer.set(source.subarray(start, end), scratch.at);
-    scratch.at += length;
+    scratch.at = copyBytes(scratch.buffer, scratch.at, source, start, length);
   }
 
   /** Hands what was composed to the socket. */

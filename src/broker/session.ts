@@ -1,3 +1,10 @@
+import {
+  FIELD_HEADERS_LENGTH,
+  FIELD_KEY_LENGTH,
+  FIELD_PAYLOAD,
+  FIELD_PAYLOAD_LENGTH,
+  FIELDS,
+} from "../runtime/codec.ts";
 import type { Connection } from "../runtime/sockets.ts";
 import { checkCompressedDescriptor } from "../wire/compressed.ts";
 import { codedErrFrame, type ErrorCode, ErrorText, errFrame, errorText } from "../wire/error-body.ts";
@@ -16,12 +23,8 @@ import type { Publisher } from "./publisher.ts";
 import { UnsettledPublishes } from "./settlement.ts";
 import { handlerOf } from "./verbs/index.ts";
 
-const CODES_PER_FLUSH = 4096;
-const ROW_FIELDS = 8;
-const ROW_KEY_LENGTH = 3;
-const ROW_HEADERS_LENGTH = 5;
-const ROW_PAYLOAD = 6;
-const ROW_PAYLOAD_LENGTH = 7;
+/** Acknowledgements that are composed at a time; they fit the shared output buffer. */
+const MOST_ACKS = 4096;
 
 /** Refusals of what later versions will take; nothing is appended (docs/decisions). */
 const NO_CONFIRM_TEXT = "confirmed publish (level 2) is not available in this version";
@@ -100,7 +103,7 @@ export class Session implements Publisher {
     this.consumer.leave();
   }
 
-  /** About once a second: the timeouts of wire.md 6.1. */
+  /** A few times a second: the timeouts of wire.md 6.1. */
   tick(nowMs: number): void {
     const { idleTimeoutMs, writeTimeoutMs } = this.broker.limits;
     const stuck = this.output.backlogBytes > 0 && this.output.takenBytes === this.#takenBytes;
@@ -263,9 +266,9 @@ export class Session implements Publisher {
     const table = this.broker.publishTable;
     let outcome = readPubRow(buffer, bodyStart, bodyEnd, table.rows, this.#rows);
     if (outcome === PubOutcome.Compressed) {
-      const at = this.#rows * ROW_FIELDS;
-      const payload = table.rows[at + ROW_PAYLOAD];
-      const reason = checkCompressedDescriptor(buffer, payload, payload + table.rows[at + ROW_PAYLOAD_LENGTH]);
+      const at = this.#rows * FIELDS;
+      const payload = table.rows[at + FIELD_PAYLOAD];
+      const reason = checkCompressedDescriptor(buffer, payload, payload + table.rows[at + FIELD_PAYLOAD_LENGTH]);
       outcome = publishLevel(buffer[bodyStart]);
       if (reason !== undefined) {
         return outcome === PubOutcome.FireAndForget || this.#refusePublish(errorText.malformedCompressed(reason));
@@ -276,9 +279,9 @@ export class Session implements Publisher {
       return publishLevel(buffer[bodyStart]) === 0 || this.#refusePublish(refusalOf(outcome));
     }
     const silent = outcome === PubOutcome.FireAndForget;
-    const at = this.#rows * ROW_FIELDS;
+    const at = this.#rows * FIELDS;
     const body =
-      table.rows[at + ROW_KEY_LENGTH] + table.rows[at + ROW_HEADERS_LENGTH] + table.rows[at + ROW_PAYLOAD_LENGTH];
+      table.rows[at + FIELD_KEY_LENGTH] + table.rows[at + FIELD_HEADERS_LENGTH] + table.rows[at + FIELD_PAYLOAD_LENGTH];
     if (body > this.broker.stream.log.maxBodyBytes) return silent || this.#refusePublish(ErrorText.ProduceFailed);
     table.silent[this.#rows] = silent ? 1 : 0;
     if (silent) this.#silentRows = true;
@@ -355,7 +358,7 @@ export class Session implements Publisher {
     const { scratch } = output;
     for (let due = unsettled.settledBelow(head); due > 0; due = unsettled.settledBelow(head)) {
       const first = unsettled.first;
-      const count = Math.min(due, CODES_PER_FLUSH);
+      const count = Math.min(due, MOST_ACKS);
       output.reserve(count * PUB_ACK_FRAME_BYTES);
       let at = scratch.at;
       for (let index = 0; index < count; index++) at = writePubAck(scratch.buffer, at, first + index);

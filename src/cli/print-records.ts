@@ -1,14 +1,10 @@
-import {
-  CompressionCodec,
-  CompressionError,
-  decompressPayload,
-  readCompressionDescriptor,
-} from "../log/compressed-payload.ts";
+import { CompressionError, decompressPayload, readCompressionDescriptor } from "../log/compressed-payload.ts";
 import { LOSS_REASONS, type LossEvent, lossTotals, skippedBytes } from "../log/loss-report.ts";
 import { type OfflineRecord, readLog } from "../log/offline-reader.ts";
 import { RecordFlag } from "../log/record.ts";
 import type { Codec } from "../runtime/codec.ts";
 import { createRuntime } from "../runtime/runtime.ts";
+import { CodecId } from "../wire/compressed.ts";
 import { jsonString } from "./envelope.ts";
 import { storageFailure } from "./storage-failure.ts";
 import type { Context } from "./verb.ts";
@@ -36,11 +32,11 @@ function codecName(stored: Uint8Array): string {
   switch (id) {
     case undefined:
       return "?";
-    case CompressionCodec.None:
+    case CodecId.None:
       return "none";
-    case CompressionCodec.Lz4:
+    case CodecId.Lz4:
       return "lz4";
-    case CompressionCodec.Zstd:
+    case CodecId.Zstd:
       return "zstd";
     default:
       return String(id);

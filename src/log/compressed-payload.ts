@@ -1,4 +1,6 @@
 import type { Codec } from "../runtime/codec.ts";
+import { CodecId } from "../wire/compressed.ts";
+import { COMPRESSED_DESCRIPTOR_BYTES, MAX_UNCOMPRESSED_BYTES } from "../wire/limits.ts";
 import { viewOf } from "./u64.ts";
 
 /**
@@ -6,12 +8,6 @@ import { viewOf } from "./u64.ts";
  *
  * [ codec id u8 ][ dictionary id u32 ][ uncompressed length u32 ][ stream ]
  */
-
-export const COMPRESSION_DESCRIPTOR_LENGTH = 9;
-/** Largest uncompressed length that is decoded. */
-export const MAX_DECOMPRESSED_BYTES = 8 * 1024 * 1024;
-
-export const CompressionCodec = { None: 0, Lz4: 1, Zstd: 2 } as const;
 
 export interface CompressionDescriptor {
   readonly codecId: number;
@@ -54,7 +50,7 @@ export class CompressionError extends Error {
 
 /** The descriptor at the start of a stored payload, or undefined when there are fewer than 9 bytes. */
 export function readCompressionDescriptor(stored: Uint8Array): CompressionDescriptor | undefined {
-  if (stored.length < COMPRESSION_DESCRIPTOR_LENGTH) return undefined;
+  if (stored.length < COMPRESSED_DESCRIPTOR_BYTES) return undefined;
   const view = viewOf(stored);
   return {
     codecId: stored[0],
@@ -67,19 +63,19 @@ export function readCompressionDescriptor(stored: Uint8Array): CompressionDescri
  * The original payload of a compressed one; at most `capBytes` long, checked before anything is allocated. Throws
  * CompressionError. Codec 0 gives a view of `stored`.
  */
-export function decompressPayload(stored: Uint8Array, codec: Codec, capBytes = MAX_DECOMPRESSED_BYTES): Uint8Array {
+export function decompressPayload(stored: Uint8Array, codec: Codec, capBytes = MAX_UNCOMPRESSED_BYTES): Uint8Array {
   const descriptor = readCompressionDescriptor(stored);
   if (descriptor === undefined) throw new CompressionError("truncated-descriptor");
   const { codecId, dictionaryId, uncompressedLengthBytes } = descriptor;
-  if (codecId > CompressionCodec.Zstd) throw new CompressionError("unknown-codec", codecId);
+  if (codecId > CodecId.Zstd) throw new CompressionError("unknown-codec", codecId);
   if (dictionaryId !== 0) throw new CompressionError("missing-dict", dictionaryId);
-  if (codecId === CompressionCodec.Zstd) throw new CompressionError("unknown-codec", codecId);
+  if (codecId === CodecId.Zstd) throw new CompressionError("unknown-codec", codecId);
   if (uncompressedLengthBytes > capBytes) {
     throw new CompressionError("decompressed-too-large", uncompressedLengthBytes);
   }
 
-  const stream = stored.subarray(COMPRESSION_DESCRIPTOR_LENGTH);
-  if (codecId === CompressionCodec.None) {
+  const stream = stored.subarray(COMPRESSED_DESCRIPTOR_BYTES);
+  if (codecId === CodecId.None) {
     if (stream.length !== uncompressedLengthBytes) throw new CompressionError("bad-raw-length");
     return stream;
   }

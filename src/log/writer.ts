@@ -5,7 +5,12 @@ import { type Batch, BatchPool } from "./batch.ts";
 import { BarrierPolicy, type Durability } from "./durability.ts";
 import { identityProblem } from "./file-identity.ts";
 import { segmentName } from "./names.ts";
-import { encodeSegmentFooter, SEGMENT_FOOTER_LENGTH, SEGMENT_HEADER_LENGTH } from "./segment.ts";
+import {
+  encodeSegmentFooter,
+  MAX_RECORDS_PER_SEGMENT,
+  SEGMENT_FOOTER_LENGTH,
+  SEGMENT_HEADER_LENGTH,
+} from "./segment.ts";
 import { SegmentEntry } from "./segment-entry.ts";
 import { SegmentMaker } from "./segment-maker.ts";
 
@@ -21,7 +26,6 @@ const MAX_FLYING = 2;
 const IDENTITY_CHECK_MS = 500;
 /** After this long without an append the spare batches are given back. */
 const IDLE_MS = 5_000;
-const MAX_RECORDS_PER_SEGMENT = 0xffffffff;
 
 export interface WriterOptions {
   readonly root: string;
@@ -234,10 +238,10 @@ export class LogWriter {
     this.#finishClosing();
   }
 
-  /** To be called about once a second: late barriers of level `interval`, the identity check, spare memory. */
+  /** To be called a few times a second: late barriers of level `interval`, the identity check, spare memory. */
   tick(): void {
     if (this.#frozen !== undefined || this.#busy || this.#flying > 0) return;
-    if (!this.#checkIdentity(true)) return;
+    if (!this.#checkIdentity()) return;
     const nowMs = this.#clock.monotonicMs();
     if (this.#policy.overdue(nowMs)) this.#barrierOnly();
     if (this.#nextOffset !== this.#lastSeenOffset) {
@@ -374,7 +378,7 @@ export class LogWriter {
       return;
     }
     this.#policy.written(batch.end);
-    if (barrier !== "none" && !this.#checkIdentity(false)) return;
+    if (barrier !== "none" && !this.#checkIdentity()) return;
     const segment = batch.segment;
     this.#visibleHead = batch.baseOffset + batch.count;
     segment.visibleEnd = batch.position + batch.end - (batch.seals ? SEGMENT_FOOTER_LENGTH : 0);
@@ -410,7 +414,7 @@ export class LogWriter {
           this.#cleanUp();
           return;
         }
-        if (!this.#checkIdentity(false)) return;
+        if (!this.#checkIdentity()) return;
         this.#durableHead = head;
         this.#policy.synced(this.#clock.monotonicMs());
         this.pump();
@@ -506,9 +510,9 @@ export class LogWriter {
   }
 
   /** README ruling 12: acknowledging into a file that nobody will find again is data loss. */
-  #checkIdentity(always: boolean): boolean {
+  #checkIdentity(): boolean {
     const nowMs = this.#clock.monotonicMs();
-    if (!always && nowMs - this.#lastIdentityCheckMs < IDENTITY_CHECK_MS) return true;
+    if (nowMs - this.#lastIdentityCheckMs < IDENTITY_CHECK_MS) return true;
     this.#lastIdentityCheckMs = nowMs;
     const segment = this.segments[this.segments.length - 1];
     // Between a seal and the next segment's creation there is no active file.

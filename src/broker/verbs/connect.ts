@@ -1,7 +1,7 @@
 import { ConnectFlag2, decodeConnectBlock, encodeInfo } from "../../wire/connect.ts";
 import { WireError } from "../../wire/errors.ts";
 import { writeFrameHeader } from "../../wire/hot.ts";
-import { MAX_OFFSET } from "../../wire/limits.ts";
+import { FRAME_HEADER_BYTES, MAX_OFFSET } from "../../wire/limits.ts";
 import { Reader } from "../../wire/reader.ts";
 import { Tag } from "../../wire/tags.ts";
 import { Writer } from "../../wire/writer.ts";
@@ -42,7 +42,7 @@ export function connect(session: Session, buffer: Uint8Array, start: number, end
     flags2: 0,
   });
   const { output } = session;
-  output.reserve(body.position + 5);
+  output.reserve(FRAME_HEADER_BYTES + body.position);
   output.scratch.at = writeFrameHeader(output.scratch.buffer, output.scratch.at, Tag.Info, body.position);
   output.bytes(body.buffer, 0, body.position);
 }
