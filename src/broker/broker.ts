@@ -1,5 +1,6 @@
 import { openDataDirectory } from "../log/data-directory.ts";
 import { Log } from "../log/log.ts";
+import { describeLoss } from "../log/loss-report.ts";
 import type { Timer } from "../runtime/clock.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { type BrokerContext, PublishTable } from "./context.ts";
@@ -18,7 +19,7 @@ const MAX_ACKED_AHEAD_RUNS = 1024;
 
 /** What an operator should hear about; each is said once where it happens. */
 export interface BrokerEvents {
-  /** Something is wrong and was dealt with: a damaged checkpoint, a checkpoint that could not be written. */
+  /** Something is wrong and was dealt with: the torn end of a log, a damaged checkpoint, a checkpoint that could not be written. */
   warned(message: string): void;
   /** The writer stopped for good: publishing is refused, reading goes on. */
   froze(error: Error): void;
@@ -71,6 +72,8 @@ export async function startBroker(
         },
       },
     );
+    for (const loss of log.losses) events.warned(`recovery of ${options.dataDir}: ${describeLoss(loss)}`);
+    for (const problem of log.problems) events.warned(`recovery of ${options.dataDir}: ${problem.message}`);
     stream = new Stream(
       log,
       {

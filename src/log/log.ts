@@ -1,9 +1,9 @@
 import type { Clock } from "../runtime/clock.ts";
 import type { Codec } from "../runtime/codec.ts";
-import type { FileSystem } from "../runtime/file-system.ts";
+import type { FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import type { LossEvent } from "./loss-report.ts";
 import { LogReader, type Window } from "./reader.ts";
-import { recoverLog } from "./recovery.ts";
+import { type RecoveredLog, recoverLog } from "./recovery.ts";
 import { SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import { SegmentEntry } from "./segment-entry.ts";
 import { LogWriter, type WriterEvents, type WriterOptions } from "./writer.ts";
@@ -15,13 +15,16 @@ export type LogEvents = WriterEvents;
 export class Log {
   /** What opening had to cut off (storage.md 19). */
   readonly losses: readonly LossEvent[];
+  /** Steps of opening that failed without harm: layout marker, quarantine copy, report file. */
+  readonly problems: readonly FileSystemError[];
   readonly #writer: LogWriter;
   readonly #reader: LogReader;
 
-  private constructor(writer: LogWriter, reader: LogReader, losses: readonly LossEvent[]) {
+  private constructor(writer: LogWriter, reader: LogReader, recovered: RecoveredLog) {
     this.#writer = writer;
     this.#reader = reader;
-    this.losses = losses;
+    this.losses = recovered.losses;
+    this.problems = recovered.problems;
   }
 
   /**
@@ -56,7 +59,7 @@ export class Log {
       clock,
       events,
     );
-    return new Log(writer, new LogReader(writer.segments, files, codec), recovered.losses);
+    return new Log(writer, new LogReader(writer.segments, files, codec), recovered);
   }
 
   get nextOffset(): number {

@@ -46,6 +46,14 @@ export function skippedBytes(event: { readonly start: number; readonly end: numb
   return Math.max(0, event.end - event.start);
 }
 
+/** One event as a line for the log of a start (storage.md 19). */
+export function describeLoss(event: LossEvent): string {
+  return (
+    `segment ${event.segmentId} bytes [${event.start}, ${event.end}): ${skippedBytes(event)} byte(s) cut off, ` +
+    `at least ${event.recordsLostEstimate} record(s), reason=${LOSS_REASONS[event.reason].label}`
+  );
+}
+
 /** Sums over a report. */
 export function lossTotals(events: readonly LossEvent[]): LossTotals {
   let bytes = 0;

@@ -541,6 +541,24 @@ describe("consuming across restarts", () => {
 });
 
 describe("start", () => {
+  it("says what recovery had to cut off, a line for each loss", async () => {
+    const world = await World.start();
+    const peer = world.client();
+    peer.send(pub("kept"), pub("torn"));
+    peer.expectTags(Tag.PubAck, Tag.PubAck);
+    await world.stop();
+    expect(world.warnings).toEqual([]);
+    // A byte in the payload of the second record: 64 bytes of header, 48 of the first record, 36 of its own header.
+    // The span ends at its last byte that is not zero (storage.md 18.1).
+    world.files.flipBit("/data/seg-0000000000000000.log", 64 + 48 + 36, 0);
+    const after = await World.start({ files: world.files });
+    expect(after.broker.nextOffset).toBe(1);
+    expect(after.warnings).toEqual([
+      "recovery of /data: segment 0 bytes [112, 157): 45 byte(s) cut off, at least 1 record(s), " +
+        "reason=corrupt_record_body",
+    ]);
+  });
+
   it("refuses a directory that another broker holds, and leaves nothing open after a failed bind", async () => {
     const files = new SimulatedFileSystem({ turns: "manual" });
     const world = await World.start({ files });
