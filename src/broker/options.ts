@@ -1,5 +1,13 @@
 import type { Durability } from "../log/durability.ts";
 
+/** Bounds of what stays on disk once every group has it; 0 = off (storage.md 20.1). */
+export interface RetentionBounds {
+  readonly maxRetainedBytes: number;
+  /** Counts from the arrival of a segment's last record, on the broker's own clock (README ruling 10). */
+  readonly maxAgeMs: number;
+  readonly maxMessages: number;
+}
+
 /** What a broker is started with; made by `config` from flags, environment and profile. Sizes are bytes, times milliseconds. */
 export interface BrokerOptions {
   readonly dataDir: string;
@@ -21,4 +29,19 @@ export interface BrokerOptions {
   /** Bound of appended and not yet written record bytes, all connections together. */
   readonly maxPendingBytes: number;
   readonly drainTimeoutMs: number;
+  /** `memory`: nothing survives the process; `dataDir` means nothing then. */
+  readonly storage: "disk" | "memory";
+  readonly ioMode: "buffered" | "direct" | "auto";
+  /** How payloads of 64 bytes and more are stored. */
+  readonly compression: "none" | "lz4" | "zstd";
+  /** `strict`: damage anywhere but at the log's end refuses to open (storage.md 18); `salvage`: README ruling 1. */
+  readonly recovery: "salvage" | "strict";
+  /** Cap of the record region of all segments, 0 = unlimited (config.md 13). */
+  readonly maxTotalBytes: number;
+  readonly diskFullPolicy: "drop-new" | "drop-oldest";
+  /** 0 = no check (config.md 13). */
+  readonly minFreeBytes: number;
+  /** 0 = no budget (config.md 14.2). */
+  readonly dailyWriteBudgetBytes: number;
+  readonly retention: RetentionBounds;
 }

@@ -28,5 +28,18 @@ export function brokerOptions({ settings, bindHost, bindPort }: ValidSettings): 
     backoffMs: settings.backoff_ms.map(toNumber),
     maxPendingBytes: toNumber(settings.max_pending_bytes),
     drainTimeoutMs: toNumber(settings.drain_timeout_ms),
+    storage: settings.storage as BrokerOptions["storage"],
+    ioMode: settings.io_mode as BrokerOptions["ioMode"],
+    compression: settings.compression as BrokerOptions["compression"],
+    recovery: settings.recovery as BrokerOptions["recovery"],
+    maxTotalBytes: toNumber(settings.max_total_bytes),
+    diskFullPolicy: settings.disk_full_policy as BrokerOptions["diskFullPolicy"],
+    minFreeBytes: toNumber(settings.min_free_bytes),
+    dailyWriteBudgetBytes: toNumber(settings.daily_write_budget_bytes),
+    retention: {
+      maxRetainedBytes: toNumber(settings.max_retained_bytes),
+      maxAgeMs: toNumber(settings.max_age_ms),
+      maxMessages: toNumber(settings.max_messages),
+    },
   };
 }

@@ -47,6 +47,10 @@ export const MATERIALIZED_FIELDS: readonly Field[] = [
   "sync_max_dirty_bytes",
   "storage_mode",
   "append_shards",
+  "recovery",
+  "min_free_bytes",
+  "daily_write_budget_bytes",
+  "ephemeral_loss_ack",
 ];
 
 /** The line a start prints on stderr: every effective value, nothing quoted, never a secret. */

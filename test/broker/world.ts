@@ -9,6 +9,7 @@ import { SeededRandom } from "../../src/runtime/random-seeded.ts";
 import { type MemoryEndpoint, MemoryNetwork } from "../../src/runtime/sockets-memory.ts";
 import { Turns } from "../../src/runtime/turns.ts";
 import { Tag } from "../../src/wire/tags.ts";
+import { PLAIN_STORAGE } from "../support/storage-options.ts";
 
 const { codec } = loadCodec();
 
@@ -28,6 +29,7 @@ export const OPTIONS: BrokerOptions = {
   backoffMs: [100, 500],
   maxPendingBytes: 1024 * 1024,
   drainTimeoutMs: 30_000,
+  ...PLAIN_STORAGE,
 };
 
 export interface WorldOptions {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type RunningBroker, startBroker } from "../../src/broker/broker.ts";
 import type { BrokerOptions } from "../../src/broker/options.ts";
 import { createRuntime } from "../../src/runtime/runtime.ts";
+import { PLAIN_STORAGE } from "../support/storage-options.ts";
 
 /** A real broker on a directory of its own, which is gone with it. */
 export class RealBroker implements AsyncDisposable {
@@ -61,6 +62,7 @@ export class RealBroker implements AsyncDisposable {
       backoffMs: [20],
       maxPendingBytes: 4 * 1024 * 1024,
       drainTimeoutMs: 5_000,
+      ...PLAIN_STORAGE,
       ...this.#options,
     };
     this.#running = await startBroker(options, createRuntime().runtime, {

@@ -123,7 +123,7 @@ describe("key table", () => {
     expect(fields.shift()).toBe("materialized-config");
     expect(fields.map((field) => field.split("=")[0])).toEqual(MATERIALIZED_FIELDS);
     expect(fields.every((field) => /^[a-z_]+=[^ ]*$/.test(field))).toBe(true);
-    expect(MATERIALIZED_FIELDS.length).toBe(43);
+    expect(MATERIALIZED_FIELDS.length).toBe(47);
   });
 
   it.each([
@@ -233,6 +233,15 @@ describe("validation", () => {
       backoffMs: [0],
       maxPendingBytes: 1_048_576,
       drainTimeoutMs: 30_000,
+      storage: "disk",
+      ioMode: "buffered",
+      compression: "lz4",
+      recovery: "salvage",
+      maxTotalBytes: 0,
+      diskFullPolicy: "drop-new",
+      minFreeBytes: 25_165_824,
+      dailyWriteBudgetBytes: 0,
+      retention: { maxRetainedBytes: 0, maxAgeMs: 0, maxMessages: 0 },
     });
   });
 

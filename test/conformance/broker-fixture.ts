@@ -8,6 +8,7 @@ import { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts"
 import { loadCodec } from "../../src/runtime/native/codec.ts";
 import { createNetwork } from "../../src/runtime/network.ts";
 import { SeededRandom } from "../../src/runtime/random-seeded.ts";
+import { PLAIN_STORAGE } from "../support/storage-options.ts";
 import { RawClient, range } from "./raw-client.ts";
 
 /** The defaults of semantics.md 19 and wire.md 6.1. */
@@ -27,6 +28,7 @@ const DEFAULTS: BrokerOptions = {
   backoffMs: [100, 500, 2000, 10_000, 30_000],
   maxPendingBytes: 4 * 1024 * 1024,
   drainTimeoutMs: 5000,
+  ...PLAIN_STORAGE,
 };
 
 export interface TestBroker {

@@ -1,0 +1,25 @@
+import type { BrokerOptions } from "../../src/broker/options.ts";
+
+/** The storage part of a broker's options with everything optional switched off. */
+export const PLAIN_STORAGE: Pick<
+  BrokerOptions,
+  | "storage"
+  | "ioMode"
+  | "compression"
+  | "recovery"
+  | "maxTotalBytes"
+  | "diskFullPolicy"
+  | "minFreeBytes"
+  | "dailyWriteBudgetBytes"
+  | "retention"
+> = {
+  storage: "disk",
+  ioMode: "buffered",
+  compression: "none",
+  recovery: "salvage",
+  maxTotalBytes: 0,
+  diskFullPolicy: "drop-new",
+  minFreeBytes: 0,
+  dailyWriteBudgetBytes: 0,
+  retention: { maxRetainedBytes: 0, maxAgeMs: 0, maxMessages: 0 },
+};
