@@ -36,6 +36,8 @@ export interface BrokerOptions {
   readonly compression: "none" | "lz4" | "zstd";
   /** `strict`: damage anywhere but at the log's end refuses to open (storage.md 18); `salvage`: README ruling 1. */
   readonly recovery: "salvage" | "strict";
+  /** Every record is read and checked at start, not only those of the last segment. */
+  readonly fullScan: boolean;
   /** Cap of the record region of all segments, 0 = unlimited (config.md 13). */
   readonly maxTotalBytes: number;
   readonly diskFullPolicy: "drop-new" | "drop-oldest";

@@ -32,6 +32,7 @@ export function brokerOptions({ settings, bindHost, bindPort }: ValidSettings): 
     ioMode: settings.io_mode as BrokerOptions["ioMode"],
     compression: settings.compression as BrokerOptions["compression"],
     recovery: settings.recovery as BrokerOptions["recovery"],
+    fullScan: settings.full_scan,
     maxTotalBytes: toNumber(settings.max_total_bytes),
     diskFullPolicy: settings.disk_full_policy as BrokerOptions["diskFullPolicy"],
     minFreeBytes: toNumber(settings.min_free_bytes),

@@ -129,6 +129,15 @@ export const KEYS = [
   },
   {
     ...storage,
+    name: "full_scan",
+    kind: "switch",
+    flag: "--full-scan",
+    default: false,
+    reload: "restart",
+    help: "read and check every record at start; without it sealed segments are checked when they are read",
+  },
+  {
+    ...storage,
     name: "data_dir",
     kind: "text",
     flag: "--data-dir",

@@ -48,6 +48,7 @@ export const MATERIALIZED_FIELDS: readonly Field[] = [
   "storage_mode",
   "append_shards",
   "recovery",
+  "full_scan",
   "min_free_bytes",
   "daily_write_budget_bytes",
   "ephemeral_loss_ack",

@@ -123,7 +123,7 @@ describe("key table", () => {
     expect(fields.shift()).toBe("materialized-config");
     expect(fields.map((field) => field.split("=")[0])).toEqual(MATERIALIZED_FIELDS);
     expect(fields.every((field) => /^[a-z_]+=[^ ]*$/.test(field))).toBe(true);
-    expect(MATERIALIZED_FIELDS.length).toBe(47);
+    expect(MATERIALIZED_FIELDS.length).toBe(48);
   });
 
   it.each([
@@ -237,6 +237,7 @@ describe("validation", () => {
       ioMode: "buffered",
       compression: "lz4",
       recovery: "salvage",
+      fullScan: false,
       maxTotalBytes: 0,
       diskFullPolicy: "drop-new",
       minFreeBytes: 25_165_824,

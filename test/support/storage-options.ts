@@ -7,6 +7,7 @@ export const PLAIN_STORAGE: Pick<
   | "ioMode"
   | "compression"
   | "recovery"
+  | "fullScan"
   | "maxTotalBytes"
   | "diskFullPolicy"
   | "minFreeBytes"
@@ -17,6 +18,7 @@ export const PLAIN_STORAGE: Pick<
   ioMode: "buffered",
   compression: "none",
   recovery: "salvage",
+  fullScan: false,
   maxTotalBytes: 0,
   diskFullPolicy: "drop-new",
   minFreeBytes: 0,
