@@ -4,6 +4,7 @@ import { describeLoss } from "../log/loss-report.ts";
 import type { Timer } from "../runtime/clock.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { type BrokerContext, PublishTable } from "./context.ts";
+import { BrokerHealth } from "./health.ts";
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from "./limits.ts";
 import { Listener } from "./listener.ts";
 import type { BrokerOptions } from "./options.ts";
@@ -32,6 +33,8 @@ export interface RunningBroker {
   /** Offset of the next record. */
   readonly nextOffset: number;
   readonly connections: number;
+  /** What probes may ask at any moment, also while stop() is under way. */
+  readonly health: BrokerHealth;
   /**
    * Stops gracefully: no new connections or requests, appended publishes are synced (at every durability level) and
    * acknowledged, groups are saved, the lock is released. Resolves when all of that is done. Idempotent.
@@ -50,6 +53,7 @@ export async function startBroker(
   limits: ConnectionLimits = DEFAULT_CONNECTION_LIMITS,
 ): Promise<RunningBroker> {
   const { files, clock, codec } = runtime;
+  const health = new BrokerHealth();
   const directory = openDataDirectory(files, codec, options.dataDir);
   let log: Log | undefined;
   const checkpointQueue = files.createQueue();
@@ -67,6 +71,7 @@ export async function startBroker(
         advanced: () => stream?.advanced(),
         rejected: (from) => stream?.rejected(from),
         froze: (error) => {
+          health.freeze(error);
           events.froze(error);
           stream?.froze();
         },
@@ -118,10 +123,12 @@ export async function startBroker(
 
     let stopped: Promise<void> | undefined;
     const stop = async (): Promise<void> => {
+      health.drain();
       ticks.cancel();
       socket.stop();
       sessions.drainAll();
       await openStream.close();
+      health.stop();
       // The last acknowledgements were handed to the sockets; give them a moment to arrive.
       const goodbyeMs = clock.monotonicMs() + GOODBYE_MS;
       while (sessions.connections > 0 && clock.monotonicMs() < goodbyeMs) {
@@ -140,6 +147,7 @@ export async function startBroker(
       get connections() {
         return sessions.connections;
       },
+      health,
       stop: () => {
         stopped ??= stop();
         return stopped;
