@@ -116,6 +116,7 @@ export async function startBroker(
     const socket = await runtime.network.listen({ host: options.host, port: options.port }, sessions);
     const openStream = stream;
     const openLog = log;
+    health.watch(() => openLog.batchStartedMs);
     const ticks: Timer = clock.every(TICK_MS, () => {
       openStream.tick(clock.monotonicMs());
       sessions.tick();

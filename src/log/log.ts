@@ -89,6 +89,11 @@ export class Log {
     return this.#writer.maxBodyBytes;
   }
 
+  /** See LogWriter.batchStartedMs. */
+  get batchStartedMs(): number | undefined {
+    return this.#writer.batchStartedMs;
+  }
+
   get frozen(): Error | undefined {
     return this.#writer.frozen;
   }

@@ -88,6 +88,7 @@ export class LogWriter {
   #flyingSegment: SegmentEntry | undefined;
   /** Where a write or barrier failed: cleaned up once nothing is under way any more. */
   #doubtful: SegmentEntry | undefined;
+  #batchStartedMs: number | undefined;
   #pumping = false;
   #frozen: Error | undefined;
   #lastIdentityCheckMs: number;
@@ -154,6 +155,11 @@ export class LogWriter {
   /** Why the writer stopped for good, if it did. */
   get frozen(): Error | undefined {
     return this.#frozen;
+  }
+
+  /** Monotonic time at which the I/O thread began the batch or barrier that it is at; undefined when it is at none. */
+  get batchStartedMs(): number | undefined {
+    return this.#batchStartedMs;
   }
 
   /** Whether an append would take something, unless its first record is one of the largest. */
@@ -345,6 +351,7 @@ export class LogWriter {
     const barrier: Barrier = batch.seals ? "full" : this.#policy.wantsBarrier(batch.end, nowMs) ? "data" : "none";
     const alone = this.#flying === 0;
     this.#flying += 1;
+    if (alone) this.#batchStartedMs = nowMs;
     this.#flyingSegment = batch.segment;
     if (barrier === "none" && alone && batch.end <= DIRECT_WRITE_BYTES) {
       try {
@@ -371,6 +378,7 @@ export class LogWriter {
 
   #written(batch: Batch, barrier: Barrier, error: Error | undefined): void {
     this.#flying -= 1;
+    this.#batchStartedMs = this.#flying > 0 ? this.#clock.monotonicMs() : undefined;
     if (error !== undefined) this.#fail(error, batch.segment);
     if (this.#frozen !== undefined) {
       // Whatever comes of a batch behind a failed one, nobody may be told of it.
@@ -404,11 +412,13 @@ export class LogWriter {
     const segment = this.segments[this.segments.length - 1];
     const head = this.#visibleHead;
     this.#busy = true;
+    this.#batchStartedMs = this.#clock.monotonicMs();
     this.#queue.submit({
       file: segment.file as File,
       barrier: "data",
       done: (error) => {
         this.#busy = false;
+        this.#batchStartedMs = undefined;
         if (error !== undefined) {
           this.#fail(error, segment);
           this.#cleanUp();
@@ -435,8 +445,10 @@ export class LogWriter {
   #create(segment: SegmentEntry, then: Batch | undefined): void {
     if (then !== undefined) this.#waiting.unshift(then);
     this.#busy = true;
+    this.#batchStartedMs = this.#clock.monotonicMs();
     this.#maker.create(segment, (creation) => {
       this.#busy = false;
+      this.#batchStartedMs = undefined;
       if (creation === "refused") {
         this.#reject();
       } else if ("failed" in creation) {
