@@ -82,6 +82,10 @@ class DiskFileSystem implements FileSystem {
     attempt("remove", path, () => fs.unlinkSync(path));
   }
 
+  removeDirectory(path: string): void {
+    attempt("remove", path, () => fs.rmdirSync(path));
+  }
+
   rename(from: string, to: string): void {
     attempt("rename", from, () => fs.renameSync(from, to));
   }

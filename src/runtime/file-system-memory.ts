@@ -78,6 +78,18 @@ export class MemoryFileSystem implements FileSystem {
     this.#device.after("remove", path);
   }
 
+  removeDirectory(path: string): void {
+    this.#device.before("remove", path);
+    const { directory, name } = this.#place(path, "remove");
+    const node = directory.entries.get(name);
+    if (node === undefined) throw new FileSystemError("ENOENT", "remove", path);
+    if (!(node instanceof DirectoryNode)) throw new FileSystemError("ENOTDIR", "remove", path);
+    if (node.entries.size > 0) throw new FileSystemError("ENOTEMPTY", "remove", path);
+    node.links--;
+    changeEntries([{ directory, name, node: undefined }]);
+    this.#device.after("remove", path);
+  }
+
   rename(from: string, to: string): void {
     this.#device.before("rename", from);
     const source = this.#place(from, "rename");

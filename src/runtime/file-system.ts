@@ -113,6 +113,8 @@ export interface FileSystem {
   /** Creates the directory and its missing parents with mode 0700; existing ones are left alone. */
   makeDirectory(path: string): void;
   remove(path: string): void;
+  /** Removes an empty directory (ENOTEMPTY otherwise). */
+  removeDirectory(path: string): void;
   rename(from: string, to: string): void;
   /** Barrier on a directory: creations, renames and removals in it are durable afterwards. */
   syncDirectory(path: string): void;

@@ -202,10 +202,16 @@ export const fileScenarios: readonly FileScenario[] = [
       assert.equal(files.stat(`${root}/a`), undefined);
       files.rename(`${root}/b`, `${root}/d/e`);
       assert.equal(get(files, `${root}/d/e`), "A");
+      throwsCode("ENOTEMPTY", () => files.removeDirectory(`${root}/d`));
+      throwsCode("ENOTDIR", () => files.removeDirectory(`${root}/d/e`));
       files.remove(`${root}/d/e`);
       throwsCode("ENOENT", () => files.remove(`${root}/d/e`));
       throwsCode("ENOENT", () => files.rename(`${root}/d/e`, `${root}/x`));
       throwsCode("EISDIR", () => files.remove(`${root}/d`));
+      files.makeDirectory(`${root}/d2`);
+      files.removeDirectory(`${root}/d2`);
+      assert.equal(files.stat(`${root}/d2`), undefined);
+      throwsCode("ENOENT", () => files.removeDirectory(`${root}/d2`));
       throwsCode("ENAMETOOLONG", () => files.open(`${root}/${"n".repeat(256)}`, "create"));
       files.syncDirectory(root);
       throwsCode("ENOENT", () => files.syncDirectory(`${root}/nothing`));
