@@ -30,6 +30,8 @@ export interface CheckpointHome extends Omit<CheckpointOptions, "name" | "capaci
 export class ConsumerGroup {
   readonly name: string;
   readonly group: Group;
+  /** Records settled by acks and terms since the broker was started. */
+  consumed = 0;
   readonly #home: CheckpointHome;
   readonly #codec: Codec;
   readonly #interval: number;

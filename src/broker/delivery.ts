@@ -81,6 +81,8 @@ export class Delivery {
         if (offset < 0 || !this.#deliver(session, offset, head)) break;
         this.#stepsLeft -= 1;
         this.#delivered += 1;
+        stream.counters.delivered += 1;
+        if (group.lastDeliveries > 1) stream.counters.redelivered += 1;
       }
     } catch (error) {
       if (error instanceof GenerationExhaustedError) session.fatal();
@@ -106,6 +108,7 @@ export class Delivery {
     if (truncated === undefined) return;
     const { output } = session;
     const { skipped } = truncated;
+    session.broker.stream.counters.truncated(earliest, skipped);
     this.#stepsLeft -= 1;
     if (session.consumer.gapMarkers) {
       output.reserve(GAP_MARKER_FRAME_BYTES);

@@ -19,9 +19,11 @@ export class Listener implements ConnectionHandler {
   open(connection: Connection): void {
     // Over the cap: closed without a byte (wire.md 6.1).
     if (this.#draining || this.#sessions.size >= this.#broker.options.maxConnections) {
+      this.#broker.stream.counters.connectionsRefused += 1;
       connection.close();
       return;
     }
+    this.#broker.stream.counters.connectionsAccepted += 1;
     const session = new Session(connection, this.#broker);
     connection.state = session;
     this.#sessions.add(session);
@@ -46,6 +48,7 @@ export class Listener implements ConnectionHandler {
     if (session === undefined) return;
     connection.state = undefined;
     this.#sessions.delete(session);
+    this.#broker.stream.counters.connectionsClosed += 1;
     session.closed();
   }
 

@@ -1,3 +1,4 @@
+import { Counters } from "../log/counters.ts";
 import type { Log } from "../log/log.ts";
 import { isValidName, parseGroupCheckpointName } from "../log/names.ts";
 import type { GroupOptions } from "../queue/group-options.ts";
@@ -16,6 +17,7 @@ export interface StreamOptions {
 /** A log with its groups, and the connections that wait for the log. */
 export class Stream {
   readonly log: Log;
+  readonly counters = new Counters();
   readonly #options: StreamOptions;
   readonly #home: CheckpointHome;
   readonly #groups = new Map<string, ConsumerGroup>();

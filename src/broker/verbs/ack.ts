@@ -10,6 +10,7 @@ import {
   readAck,
   writeAckStatus,
 } from "../../wire/hot.ts";
+import type { ConsumerGroup } from "../consumer-group.ts";
 import type { Session } from "../session.ts";
 
 /** One view serves all connections: it is read and used within one frame. */
@@ -37,6 +38,13 @@ export function acknowledge(session: Session, buffer: Uint8Array, start: number,
   output.scratch.at = writeAckStatus(output.scratch.buffer, output.scratch.at, status);
 }
 
+function settled(session: Session, group: ConsumerGroup, done: boolean): AckStatusCode {
+  if (!done) return AckStatusCode.Fenced;
+  session.broker.stream.counters.acks += 1;
+  group.consumed += 1;
+  return AckStatusCode.Done;
+}
+
 function settle(session: Session): AckStatusCode {
   const { consumer } = session;
   const { member } = consumer;
@@ -46,9 +54,9 @@ function settle(session: Session): AckStatusCode {
   consumer.touch();
   switch (view.op) {
     case AckOp.Ack:
-      return group.ack(member, offset, generation) ? AckStatusCode.Done : AckStatusCode.Fenced;
+      return settled(session, consumer.group, group.ack(member, offset, generation));
     case AckOp.Term:
-      return group.term(member, offset, generation) ? AckStatusCode.Done : AckStatusCode.Fenced;
+      return settled(session, consumer.group, group.term(member, offset, generation));
     case AckOp.Nack: {
       const delayMs = view.delayMs === BACKOFF_DELAY_MS ? SERVER_BACKOFF : view.delayMs;
       const nowMs = session.broker.clock.monotonicMs();
