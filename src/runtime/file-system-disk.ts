@@ -19,6 +19,9 @@ import type { NativeIo } from "./native-io.ts";
 
 const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_DIRECTORY } = fs.constants;
 
+/** Linux only, and another number on each of its architectures. */
+const O_DIRECT: number | undefined = fs.constants.O_DIRECT;
+
 const OPEN_FLAGS: Record<OpenMode, number> = {
   read: O_RDONLY,
   write: O_RDWR,
@@ -48,6 +51,26 @@ class DiskFileSystem implements FileSystem {
       attempt("open", path, () => fs.openSync(path, OPEN_FLAGS[mode])),
       this.#addon,
     );
+  }
+
+  openDirect(path: string, mode: "write" | "create-new"): File {
+    // Memory at an address that such writes take comes from the addon.
+    if (O_DIRECT === undefined || this.#addon === undefined) {
+      throw new FileSystemError("EOPNOTSUPP", "open", path, "there are no direct writes here");
+    }
+    const flags = OPEN_FLAGS[mode] | O_DIRECT;
+    const file = new DiskFile(
+      path,
+      attempt("open", path, () => fs.openSync(path, flags)),
+      this.#addon,
+    );
+    try {
+      file.readThrough(attempt("open", path, () => fs.openSync(path, O_RDONLY)));
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+    return file;
   }
 
   openDirectory(path: string): File {
@@ -140,13 +163,15 @@ class DiskLock implements Lock {
   }
 }
 
-/** An open descriptor. */
+/** An open descriptor; two of them where writes are direct. */
 export class DiskFile implements File {
   readonly path: string;
   readonly #addon: NativeIo | undefined;
   /** Jobs of queues that refer to this file and are not done. */
   jobs = 0;
   #fd: number;
+  /** Another descriptor of the same file, if reads must not go through the first one. */
+  #readFd = -1;
 
   constructor(path: string, fd: number, addon: NativeIo | undefined) {
     this.path = path;
@@ -160,12 +185,24 @@ export class DiskFile implements File {
     return this.#fd;
   }
 
+  /**
+   * Has reads go through `fd`, which close() closes as well. Throws ESTALE when that is another file: the path was replaced
+   * between the two opens.
+   */
+  readThrough(fd: number): void {
+    this.#readFd = fd;
+    const [mine, other] = [this.#fd, fd].map((each) => attempt("stat", this.path, () => fs.fstatSync(each)));
+    if (mine.ino === other.ino && mine.dev === other.dev) return;
+    throw new FileSystemError("ESTALE", "open", this.path, "the path leads to another file by now");
+  }
+
   requireOpen(): void {
     if (this.#fd < 0) throw new FileSystemError("EBADF", "use", this.path, "the file is closed");
   }
 
   read(buffer: Uint8Array, offset: number, length: number, position: number): number {
-    const fd = this.fd;
+    this.requireOpen();
+    const fd = this.#readFd < 0 ? this.#fd : this.#readFd;
     let done = 0;
     while (done < length) {
       const count = attempt("read", this.path, () =>
@@ -218,8 +255,10 @@ export class DiskFile implements File {
     if (this.#fd < 0) return;
     // The number would be reused and a job of this file would write to another one.
     if (this.jobs > 0) throw new Error(`${this.path} closed with ${this.jobs} job(s) queued`);
-    const fd = this.#fd;
+    const [fd, readFd] = [this.#fd, this.#readFd];
     this.#fd = -1;
+    this.#readFd = -1;
+    if (readFd >= 0) attempt("close", this.path, () => fs.closeSync(readFd));
     attempt("close", this.path, () => fs.closeSync(fd));
   }
 }

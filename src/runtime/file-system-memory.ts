@@ -14,6 +14,8 @@ export class MemoryFileSystem implements FileSystem {
   protected readonly root: DirectoryNode;
   readonly #device: Device;
   readonly #locked = new Set<MemoryNode>();
+  /** The memory that direct writes take: what alignedBuffer() gave out. */
+  readonly #aligned = new WeakSet<ArrayBufferLike>();
 
   constructor(device: Device = new PlainDevice(), root: DirectoryNode = device.createDirectory()) {
     this.#device = device;
@@ -22,6 +24,10 @@ export class MemoryFileSystem implements FileSystem {
 
   open(path: string, mode: OpenMode): File {
     return this.#open(path, mode, "open");
+  }
+
+  openDirect(path: string, mode: "write" | "create-new"): File {
+    return this.#open(path, mode, "open", this.#aligned);
   }
 
   openDirectory(path: string): File {
@@ -126,7 +132,9 @@ export class MemoryFileSystem implements FileSystem {
   }
 
   alignedBuffer(length: number): Uint8Array {
-    return new Uint8Array(length);
+    const buffer = new Uint8Array(length);
+    this.#aligned.add(buffer.buffer);
+    return buffer;
   }
 
   /** The inode that a path leads to. */
@@ -134,7 +142,7 @@ export class MemoryFileSystem implements FileSystem {
     return this.#find(path, "stat");
   }
 
-  #open(path: string, mode: OpenMode, operation: Operation): MemoryFile {
+  #open(path: string, mode: OpenMode, operation: Operation, direct?: WeakSet<ArrayBufferLike>): MemoryFile {
     this.#device.before("open", path);
     const { directory, name } = this.#place(path, operation);
     let node = directory.entries.get(name);
@@ -147,7 +155,7 @@ export class MemoryFileSystem implements FileSystem {
       changeEntries([{ directory, name, node }]);
       this.#device.after("open", path);
     }
-    return new MemoryFile(this.#device, path, node, mode !== "read");
+    return new MemoryFile(this.#device, path, node, mode !== "read", direct);
   }
 
   #find(path: string, operation: Operation): MemoryNode | undefined {

@@ -102,8 +102,17 @@ export interface Lock {
  */
 export type OpenMode = "read" | "write" | "create" | "create-new";
 
+/** Direct writes: address, position and length are multiples of this, whatever the device itself would take. */
+export const DIRECT_BLOCK_BYTES = 4096;
+
 export interface FileSystem {
   open(path: string, mode: OpenMode): File;
+  /**
+   * Opens a file whose writes go around the page cache (storage.md 16): memory of alignedBuffer(), and address, position
+   * and length in multiples of DIRECT_BLOCK_BYTES, or the write fails with EINVAL. Reads are ordinary ones. Throws
+   * FileSystemError: EOPNOTSUPP where this host has no such writes, EINVAL where only the file system has none.
+   */
+  openDirect(path: string, mode: "write" | "create-new"): File;
   /** Opens a directory for its barrier (`sync`, or an IoJob's barrier). */
   openDirectory(path: string): File;
   /** Entries of one directory, not following symlinks, sorted by name. */

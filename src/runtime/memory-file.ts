@@ -1,5 +1,5 @@
 import type { Barrier, File, FileStatus } from "./file-system.ts";
-import { FileSystemError } from "./file-system.ts";
+import { DIRECT_BLOCK_BYTES, FileSystemError } from "./file-system.ts";
 import type { Device, Operation } from "./memory-device.ts";
 import { DirectoryNode, type FileNode, type MemoryNode } from "./memory-nodes.ts";
 
@@ -11,13 +11,16 @@ export class MemoryFile implements File {
   jobs = 0;
   readonly #device: Device;
   readonly #writable: boolean;
+  readonly #aligned: WeakSet<ArrayBufferLike> | undefined;
   #open = true;
 
-  constructor(device: Device, path: string, node: MemoryNode, writable: boolean) {
+  /** `aligned`: the memory that writes may come from, if they are direct ones. */
+  constructor(device: Device, path: string, node: MemoryNode, writable: boolean, aligned?: WeakSet<ArrayBufferLike>) {
     this.#device = device;
     this.path = path;
     this.node = node;
     this.#writable = writable;
+    this.#aligned = aligned;
   }
 
   read(buffer: Uint8Array, offset: number, length: number, position: number): number {
@@ -30,6 +33,7 @@ export class MemoryFile implements File {
   write(buffer: Uint8Array, offset: number, length: number, position: number): void {
     const node = this.#file("write");
     this.#device.before("write", this.path);
+    this.#checkAlignment(buffer, offset, length, position);
     const taken = this.#device.takes(node, length, position);
     node.write(buffer, offset, taken, position);
     this.#device.after("write", this.path);
@@ -72,6 +76,14 @@ export class MemoryFile implements File {
   close(): void {
     if (this.jobs > 0) throw new Error(`${this.path} closed with ${this.jobs} job(s) queued`);
     this.#open = false;
+  }
+
+  /** As strict as the strictest device, so that a test finds what only some machine would. */
+  #checkAlignment(buffer: Uint8Array, offset: number, length: number, position: number): void {
+    if (this.#aligned === undefined) return;
+    const whole = [buffer.byteOffset + offset, length, position].every((value) => value % DIRECT_BLOCK_BYTES === 0);
+    if (whole && this.#aligned.has(buffer.buffer)) return;
+    throw new FileSystemError("EINVAL", "write", this.path, `a direct write of ${length} bytes to ${position}`);
   }
 
   #check(operation: Operation | "use"): void {

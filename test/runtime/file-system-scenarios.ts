@@ -334,4 +334,41 @@ export const fileScenarios: readonly FileScenario[] = [
       file.close();
     },
   },
+  {
+    title: "writes whole blocks directly and nothing else, where it writes directly at all",
+    async run(files, root) {
+      const path = `${root}/a`;
+      let file: File;
+      try {
+        file = files.openDirect(path, "create-new");
+      } catch (error) {
+        // Without the addon, and on file systems that have no direct writes.
+        assert.ok(["EOPNOTSUPP", "EINVAL"].includes((error as FileSystemError).code));
+        return;
+      }
+      throwsCode("EEXIST", () => files.openDirect(path, "create-new"));
+      throwsCode("ENOENT", () => files.openDirect(`${root}/b`, "write"));
+      const buffer = files.alignedBuffer(8192).fill(7);
+      file.write(buffer, 0, 8192, 0);
+      file.truncate(8000);
+      // A reader of the same file need not be aligned.
+      const read = new Uint8Array(300);
+      assert.equal(file.read(read, 1, 299, 7900), 100);
+      assert.deepEqual([read[0], read[1], read[100], read[101]], [0, 7, 7, 0]);
+      const again = files.openDirect(path, "write");
+      const queue = files.createQueue();
+      const write = { buffer: buffer.fill(9), offset: 4096, length: 4096, position: 4096 };
+      assert.equal(await submit(queue, { file: again, write, truncateTo: 4100, barrier: "full" }), undefined);
+      await closeQueue(queue);
+      assert.equal(file.read(read, 0, 8, 4094), 6);
+      assert.deepEqual([...read.subarray(0, 6)], [7, 7, 9, 9, 9, 9]);
+      // Not a multiple of any device's sector.
+      throwsCode("EINVAL", () => file.write(buffer, 0, 100, 4096));
+      throwsCode("EINVAL", () => file.write(buffer, 1, 4096, 0));
+      throwsCode("EINVAL", () => file.write(buffer, 0, 4096, 100));
+      file.close();
+      again.close();
+      throwsCode("EBADF", () => file.read(read, 0, 1, 0));
+    },
+  },
 ];
