@@ -23,9 +23,11 @@ export interface CutOptions {
   readonly style?: CutStyle;
   /** Default: drawn from this file system's own seed, so that two cuts in a row differ. */
   readonly seed?: number;
+  /** When queued jobs of the image go on, as in SimulatedOptions. */
+  readonly turns?: SimulatedOptions["turns"];
 }
 
-const STYLES: readonly CutStyle[] = ["lost", "kept", "prefix", "scattered"];
+const STYLES: readonly CutStyle[] = ["lost", "kept", "prefix", "writes", "scattered"];
 
 /**
  * A file system in memory with a disk's ways of failing (storage.md 22), the same for the same seed:
@@ -38,12 +40,17 @@ const STYLES: readonly CutStyle[] = ["lost", "kept", "prefix", "scattered"];
 export class SimulatedFileSystem extends MemoryFileSystem {
   readonly #device: SimulatedDevice;
 
-  constructor(options: SimulatedOptions = {}) {
+  /** `survives` is the machine that goes on after one of its processes was killed (see `kill`). */
+  constructor(
+    options: SimulatedOptions = {},
+    survives?: { readonly root: DirectoryNode; readonly lastNumber: number },
+  ) {
     const random = new SeededRandom(options.seed ?? 1);
     const { turns = "auto" } = options;
-    const device = new SimulatedDevice(turns instanceof Turns ? turns : new Turns(turns, random.fork()), random);
+    const ownTurns = turns instanceof Turns ? turns : new Turns(turns, random.fork());
+    const device = new SimulatedDevice(ownTurns, random, survives?.lastNumber);
     // The root is there before anything else and needs no barrier.
-    super(device, new DirectoryNode(device.nextNumber(), new DirectoryJournal()));
+    super(device, survives?.root ?? new DirectoryNode(device.nextNumber(), new DirectoryJournal()));
     this.#device = device;
   }
 
@@ -75,6 +82,14 @@ export class SimulatedFileSystem extends MemoryFileSystem {
   /** Makes reads return at most so many bytes, as if the file ended there. */
   shortenReads(target: Omit<FaultTarget, "operation"> & { readonly mostBytes: number }): void {
     this.#device.addFault({ ...target, operation: "read" }, { mostBytes: target.mostBytes });
+  }
+
+  /**
+   * Makes writes come in pieces of so many bytes, as the kernel does when it is interrupted: each piece is an operation
+   * of its own, between two of which a power cut can fall. The caller sees one write.
+   */
+  shortenWrites(target: Omit<FaultTarget, "operation"> & { readonly mostBytes: number }): void {
+    this.#device.addFault({ ...target, operation: "write" }, { mostBytes: target.mostBytes });
   }
 
   /** Forgets faults that have not hit yet. */
@@ -118,10 +133,20 @@ export class SimulatedFileSystem extends MemoryFileSystem {
     return image;
   }
 
+  /**
+   * Kills the process: this file system is dead from now on, its queued jobs are dropped and its locks free. The result is
+   * the same machine as the next process finds it: all that was written, and still no more of it durable than before.
+   */
+  kill(options: SimulatedOptions = {}): SimulatedFileSystem {
+    this.#device.powered = false;
+    const seed = options.seed ?? this.#device.random.word();
+    return new SimulatedFileSystem({ ...options, seed }, { root: this.root, lastNumber: this.#device.nextNumber() });
+  }
+
   /** What a power cut now may leave, while this file system goes on. The image is at rest, without faults or locks. */
   imageAfterPowerCut(options: CutOptions = {}): SimulatedFileSystem {
     const seed = options.seed ?? this.#device.random.word();
-    const image = new SimulatedFileSystem({ seed });
+    const image = new SimulatedFileSystem({ seed, turns: options.turns });
     new Restoration(image.#device, new SeededRandom(seed), options.style).fill(this.root, image.root);
     return image;
   }

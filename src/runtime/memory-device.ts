@@ -31,6 +31,8 @@ export interface Device {
   takes(node: FileNode, length: number, position: number): number;
   /** How many of the `count` bytes that are there a read returns. */
   returns(path: string, count: number): number;
+  /** How many of a write's `count` bytes are written in one piece, at least 1; the rest follows by itself. */
+  writesAtOnce(path: string, count: number): number;
   /** A barrier begins; the result ends it and throws when it fails. */
   beginBarrier(node: MemoryNode, path: string, barrier: Barrier): () => void;
   /** Calls `resume` once a queued barrier may end. */
@@ -66,6 +68,10 @@ export class PlainDevice implements Device {
   }
 
   returns(_path: string, count: number): number {
+    return count;
+  }
+
+  writesAtOnce(_path: string, count: number): number {
     return count;
   }
 

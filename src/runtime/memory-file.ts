@@ -34,10 +34,15 @@ export class MemoryFile implements File {
     const node = this.#file("write");
     this.#device.before("write", this.path);
     this.#checkAlignment(buffer, offset, length, position);
-    const taken = this.#device.takes(node, length, position);
-    node.write(buffer, offset, taken, position);
-    this.#device.after("write", this.path);
-    if (taken < length) throw new FileSystemError("ENOSPC", "write", this.path);
+    const pieceBytes = length > 0 ? this.#device.writesAtOnce(this.path, length) : 1;
+    for (let done = 0; done === 0 || done < length; done += pieceBytes) {
+      const piece = Math.min(pieceBytes, length - done);
+      const taken = this.#device.takes(node, piece, position + done);
+      node.write(buffer, offset + done, taken, position + done);
+      this.#device.after("write", this.path);
+      if (taken < piece) throw new FileSystemError("ENOSPC", "write", this.path);
+      if (!this.#device.powered) throw new FileSystemError("EIO", "write", this.path, "the power is off");
+    }
   }
 
   status(): FileStatus {

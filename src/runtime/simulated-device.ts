@@ -42,14 +42,16 @@ export class SimulatedDevice implements Device {
   /** Number of operations that changed something or made it durable. */
   operations = 0;
   onOperation: ((operation: Operation, path: string) => void) | undefined;
-  #number = 0;
+  #number: number;
   #faults: Fault[] = [];
   #hold: RegExp | undefined;
   #held: HeldBarrier[] = [];
 
-  constructor(turns: Turns, random: SeededRandom) {
+  /** Inode numbers follow `lastNumber`. */
+  constructor(turns: Turns, random: SeededRandom, lastNumber = 0) {
     this.turns = turns;
     this.random = random;
+    this.#number = lastNumber;
   }
 
   createFile(): FileNode {
@@ -97,8 +99,11 @@ export class SimulatedDevice implements Device {
   }
 
   returns(path: string, count: number): number {
-    const effect = this.#hit("read", path, (fault) => "mostBytes" in fault.effect);
-    return effect !== undefined && "mostBytes" in effect ? Math.min(count, effect.mostBytes) : count;
+    return this.#shorten("read", path, count);
+  }
+
+  writesAtOnce(path: string, count: number): number {
+    return Math.max(1, this.#shorten("write", path, count));
   }
 
   beginBarrier(node: MemoryNode, path: string, barrier: Barrier): () => void {
@@ -138,6 +143,11 @@ export class SimulatedDevice implements Device {
         if (this.powered) resume();
       });
     }
+  }
+
+  #shorten(operation: "read" | "write", path: string, count: number): number {
+    const effect = this.#hit(operation, path, (fault) => "mostBytes" in fault.effect);
+    return effect !== undefined && "mostBytes" in effect ? Math.min(count, effect.mostBytes) : count;
   }
 
   #hit(operation: Operation, path: string, wanted: (fault: Fault) => boolean): Effect | undefined {

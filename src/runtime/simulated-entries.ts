@@ -49,7 +49,7 @@ export class DirectoryJournal {
       let survives = decided.get(step);
       if (survives === undefined) {
         survives = style === "kept" || (style === "prefix" && index < survivors);
-        if (style === "scattered") survives = random.chance(0.5);
+        if (style === "scattered" || style === "writes") survives = random.chance(0.5);
         decided.set(step, survives);
       }
       if (!survives) continue;

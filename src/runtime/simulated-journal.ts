@@ -9,9 +9,10 @@ export const SECTOR_BYTES = 512;
  * What a power cut does to changes that no barrier covers:
  * - `lost`: none survives, `kept`: all survive;
  * - `prefix`: they survive up to a point, the change there possibly torn;
+ * - `writes`: each change is kept, lost or torn by itself, whatever became of the others;
  * - `scattered`: each sector holds what the cache had at some moment, whatever became of the others.
  */
-export type CutStyle = "lost" | "kept" | "prefix" | "scattered";
+export type CutStyle = "lost" | "kept" | "prefix" | "writes" | "scattered";
 
 type Change =
   | { readonly kind: "write"; readonly position: number; readonly bytes: Uint8Array }
@@ -82,11 +83,11 @@ export class FileJournal {
     const result = (shrunk ? this.#shrunk! : this.#durable).clone();
     if (style === "lost") return result;
     const whole = style === "prefix" ? random.below(this.#changes.length + 1) : this.#changes.length;
-    const sectors = new SectorFates(this.#changes.length, random);
+    const sectors = style === "writes" ? new WriteFates(this.#changes, random) : new SectorFates(this.#changes, random);
     for (const [index, change] of this.#changes.entries()) {
       if (style === "kept" || (style === "prefix" && index < whole)) apply(result, change, false);
       else if (style === "prefix" && index === whole) applyPart(result, change, random);
-      else if (style === "scattered") scatter(result, index, change, sectors, random);
+      else if (style === "scattered" || style === "writes") scatter(result, index, change, sectors, random);
     }
     return result;
   }
@@ -122,7 +123,7 @@ function applyPart(pages: Pages, change: Change, random: SeededRandom): void {
   pages.write(change.bytes, 0, length, change.position);
 }
 
-function scatter(pages: Pages, index: number, change: Change, sectors: SectorFates, random: SeededRandom): void {
+function scatter(pages: Pages, index: number, change: Change, sectors: Fates, random: SeededRandom): void {
   if (change.kind === "resize") {
     if (random.chance(0.5)) apply(pages, change, false);
     return;
@@ -138,15 +139,20 @@ function scatter(pages: Pages, index: number, change: Change, sectors: SectorFat
   }
 }
 
-/** How far each sector got: a sector on the disk is the cached one of some moment, so it has a prefix of its changes. */
-class SectorFates {
+/** Whether a sector on the disk has a change of the cache. It is the cached sector of some moment: a prefix of its changes. */
+interface Fates {
+  has(sector: number, change: number): boolean;
+}
+
+/** Every sector got as far as it happened to, by itself. */
+class SectorFates implements Fates {
   readonly #changes: number;
   readonly #random: SeededRandom;
   readonly #survival: number;
   readonly #reached = new Map<number, number>();
 
-  constructor(changes: number, random: SeededRandom) {
-    this.#changes = changes;
+  constructor(changes: readonly Change[], random: SeededRandom) {
+    this.#changes = changes.length;
     this.#random = random;
     this.#survival = random.next();
   }
@@ -158,5 +164,28 @@ class SectorFates {
       this.#reached.set(sector, reached);
     }
     return change < reached;
+  }
+}
+
+/** Every write is kept, lost, or torn into two of which one is kept; a kept one brings along what its sectors had before. */
+class WriteFates implements Fates {
+  /** The last change that each sector has; none for a sector that got nothing. */
+  readonly #last = new Map<number, number>();
+
+  constructor(changes: readonly Change[], random: SeededRandom) {
+    for (const [index, change] of changes.entries()) {
+      if (change.kind === "resize") continue;
+      const first = Math.floor(change.position / SECTOR_BYTES);
+      const end = Math.ceil((change.position + change.bytes.length) / SECTOR_BYTES);
+      const fate = random.below(4);
+      if (fate === 0) continue;
+      const tear = fate === 1 ? end : first + random.below(end - first + 1);
+      const [from, to] = fate === 3 ? [tear, end] : [first, tear];
+      for (let sector = from; sector < to; sector++) this.#last.set(sector, index);
+    }
+  }
+
+  has(sector: number, change: number): boolean {
+    return change <= (this.#last.get(sector) ?? -1);
   }
 }

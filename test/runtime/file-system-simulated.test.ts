@@ -6,7 +6,7 @@ import { SeededRandom } from "../../src/runtime/random-seeded.ts";
 import { MemoryNetwork } from "../../src/runtime/sockets-memory.ts";
 import { Turns } from "../../src/runtime/turns.ts";
 
-const styles = ["lost", "kept", "prefix", "scattered"] as const;
+const styles = ["lost", "kept", "prefix", "writes", "scattered"] as const;
 
 function bytesOf(files: FileSystem, path: string): Uint8Array | undefined {
   if (files.stat(path) === undefined) return undefined;
@@ -152,6 +152,33 @@ describe("durability", () => {
     expect([...seen].sort()).toEqual(expect.arrayContaining(["--", "0b", "a-", "a0", "ab"]));
   });
 
+  it("keeps, loses or tears each write by itself: in the middle of several any one may be the only one there", () => {
+    const { files, file } = diskWith("");
+    for (const [index, letter] of [..."abc"].entries()) write(file, letter.repeat(2048), index * 2048);
+    const seen = new Set<string>();
+    const parts = new Set<string>();
+    for (let seed = 0; seed < 400; seed++) {
+      const text = textOf(files.imageAfterPowerCut({ seed, style: "writes" }), "/f")!;
+      const middle = text.slice(2048, 4096).padEnd(2048, "\0");
+      parts.add([0, 512, 1024, 1536].map((at) => (middle[at] === "b" ? "b" : "-")).join(""));
+      seen.add([0, 2048, 4096].map((at) => (text[at] === undefined || text[at] === "\0" ? "-" : text[at])).join(""));
+      expect(text).toMatch(/^(?:a{512}|\0{512}){0,4}(?:b{512}|\0{512}){0,4}(?:c{512}|\0{512}){0,4}$/);
+    }
+    expect([...seen].sort()).toEqual(["---", "--c", "-b-", "-bc", "a--", "a-c", "ab-", "abc"]);
+    // Torn once: a beginning or an end of it is there.
+    expect([...parts].sort()).toEqual(["----", "---b", "--bb", "-bbb", "b---", "bb--", "bbb-", "bbbb"]);
+  });
+
+  it("never leaves a sector that the cache never held: a later write brings the earlier one in its sector along", () => {
+    const { files, file } = diskWith("");
+    write(file, "a".repeat(100), 0);
+    write(file, "b".repeat(100), 100);
+    for (let seed = 0; seed < 100; seed++) {
+      const text = textOf(files.imageAfterPowerCut({ seed, style: "writes" }), "/f")!;
+      expect(text).toMatch(/^(?:a{100}(?:b{100}|\0{0,100})|\0*)$/);
+    }
+  });
+
   it("drops or keeps the changes under a failed barrier for good: the next barrier does not bring them back", () => {
     const outcomes = new Set<string>();
     for (let seed = 1; seed <= 40; seed++) {
@@ -261,6 +288,29 @@ describe("power cut", () => {
   });
 });
 
+describe("killed process", () => {
+  it("leaves all that was written to the next one, and no more of it durable than before", () => {
+    const { files, file } = diskWith("old");
+    const queue = files.createQueue();
+    let done = 0;
+    files.lock("/f");
+    write(file, "new", 0);
+    queue.submit({ file, barrier: "data", done: () => done++ });
+    const next = files.kill({ turns: "manual" });
+    files.runAll();
+    expect(done).toBe(0);
+    expect(() => files.stat("/f")).toThrow(expect.objectContaining({ code: "EIO" }));
+    expect(next.lock("/f")).toBeDefined();
+    expect(textOf(next, "/f")).toBe("new");
+    expect(textOf(next.imageAfterPowerCut({ style: "lost" }), "/f")).toBe("old");
+    const again = next.open("/f", "write");
+    again.sync("data");
+    expect(textOf(next.imageAfterPowerCut({ style: "lost" }), "/f")).toBe("new");
+    const other = next.open("/g", "create");
+    expect(other.status().inode).not.toBe(again.status().inode);
+  });
+});
+
 describe("faults", () => {
   const codeOf = (call: () => unknown): string | undefined => {
     try {
@@ -317,6 +367,19 @@ describe("faults", () => {
     files.flipBit("/f", 100, 0);
     expect(textOf(files, "/f")).toBe("acc");
     expect(codeOf(() => files.flipBit("/nothing", 0, 0))).toBe("ENOENT");
+  });
+
+  it("writes in pieces where told to, a power cut between any two of them", () => {
+    const { files, file } = diskWith("");
+    files.shortenWrites({ mostBytes: 3, times: 1 });
+    const lengths: number[] = [];
+    files.onOperation = () => lengths.push(file.status().size);
+    write(file, "abcdefgh", 0);
+    expect(lengths).toEqual([3, 6, 8]);
+    expect(textOf(files, "/f")).toBe("abcdefgh");
+    files.shortenWrites({ mostBytes: 3 });
+    files.onOperation = () => files.cutPower();
+    expect(codeOf(() => write(file, "12345678", 0))).toBe("EIO");
   });
 
   it("holds barriers of matching files until they are released", () => {
