@@ -72,7 +72,11 @@ export function requireDataDirectory(files: FileSystem, path: string): void {
   }
 }
 
-function createIfAbsent(files: FileSystem, path: string): void {
+/**
+ * Creates the directory `path` and its missing parents, mode 0700, so that a power cut takes none of them back: what is
+ * in a directory is only as durable as the directory's name. Throws FileSystemError.
+ */
+export function makeDurableDirectory(files: FileSystem, path: string): void {
   if (files.stat(path) !== undefined) return;
   let existing = dirname(path);
   const parents = [existing];
@@ -80,10 +84,13 @@ function createIfAbsent(files: FileSystem, path: string): void {
     existing = dirname(existing);
     parents.push(existing);
   }
+  files.makeDirectory(path);
+  for (const parent of parents) files.syncDirectory(parent);
+}
+
+function createIfAbsent(files: FileSystem, path: string): void {
   try {
-    files.makeDirectory(path);
-    // Records are only as durable as the name of the directory that holds them.
-    for (const parent of parents) files.syncDirectory(parent);
+    makeDurableDirectory(files, path);
   } catch (error) {
     // Nothing that resolves, and yet a name in the way: a symlink that leads nowhere.
     if (error instanceof FileSystemError && error.code === "EEXIST") throw notADirectory(path);
