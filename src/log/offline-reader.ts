@@ -15,7 +15,7 @@ import { requireDataDirectory } from "./data-directory.ts";
 import { FrameScanner } from "./frame-scanner.ts";
 import { layoutNeedsMarker } from "./layout-marker.ts";
 import type { LossEvent } from "./loss-report.ts";
-import { unbornLoss } from "./recovery.ts";
+import { unbornLoss } from "./recovery-plan.ts";
 import { inspectChain, type SegmentChain, type SegmentFile, unsealedPredecessor } from "./segment-chain.ts";
 import { SegmentWalk } from "./segment-walk.ts";
 import { viewOf } from "./u64.ts";

@@ -1,18 +1,14 @@
 import type { Codec } from "../runtime/codec.ts";
 import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
-import { FrameScanner } from "./frame-scanner.ts";
 import { layoutNeedsMarker, writeLayoutMarker } from "./layout-marker.ts";
-import { LOSS_REASONS, type LossEvent, lossTotals, skippedBytes, writeLossReport } from "./loss-report.ts";
+import { LOSS_REASONS, type LossEvent, skippedBytes, writeLossReport } from "./loss-report.ts";
 import { quarantineSpan } from "./quarantine.ts";
-import { MIN_SEGMENT_BYTES, SEGMENT_HEADER_LENGTH } from "./segment.ts";
-import { infoOf, inspectChain, type SegmentChain, type SegmentFile, type SegmentInfo } from "./segment-chain.ts";
-import { type SegmentOutcome, SegmentWalk } from "./segment-walk.ts";
+import { lossCapProblem, planRecovery, type RecoveryPlan } from "./recovery-plan.ts";
+import { MIN_SEGMENT_BYTES } from "./segment.ts";
+import type { SegmentInfo } from "./segment-chain.ts";
 import { StorageError } from "./storage-error.ts";
 
 export type { SegmentInfo } from "./segment-chain.ts";
-
-/** Largest loss of one event, whatever the segment size (storage.md 19). */
-const MAX_EVENT_LOSS_BYTES = 64 * 1024 * 1024;
 
 export interface RecoveryOptions {
   /** The configured roll size, at least 184; bounds what a recovery may lose. */
@@ -45,18 +41,6 @@ export interface RecoveredLog {
   readonly problems: readonly FileSystemError[];
 }
 
-/** What recovery would do with a log root; nothing was changed to find out. */
-export interface RecoveryPlan {
-  readonly segments: readonly SegmentInfo[];
-  readonly nextSegmentId: number;
-  readonly durableBytes: number;
-  readonly losses: readonly LossEvent[];
-  /** Files to be removed: a segment whose creation was cut. */
-  readonly removals: readonly string[];
-  /** Cut of the last segment's file, when it is longer than what is kept of it. */
-  readonly cut: { readonly path: string; readonly length: number } | undefined;
-}
-
 /**
  * Opens one log root after whatever happened to it (storage.md 18.1, ordinary segments): the longest valid prefix
  * stays, a torn or corrupt end of the last segment is copied, reported and cut. Anything else that does not fit refuses
@@ -73,8 +57,9 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
     );
   }
   const needsMarker = layoutNeedsMarker(files, root, codec);
-  const plan = planRecovery(files, codec, root, options.fullScan ?? false);
-  checkLossCaps(plan, maxSegmentBytes);
+  const plan = planRecovery(files, codec, root, options);
+  const excess = lossCapProblem(plan, maxSegmentBytes);
+  if (excess !== undefined) throw excess;
 
   const problems: FileSystemError[] = [];
   const bestEffort = (step: () => void): void => {
@@ -89,86 +74,17 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
   const quarantined = execute(files, root, plan, options, bestEffort);
   if (plan.losses.length > 0) bestEffort(() => writeLossReport(files, root, plan.losses));
 
-  const last = plan.segments.at(-1);
   return {
     segments: plan.segments,
     nextSegmentId: plan.nextSegmentId,
-    nextOffset: last === undefined ? 0 : last.baseOffset + last.recordCount,
-    nextSequence: last === undefined ? 0 : last.baseSequence + last.recordCount,
-    earliestOffset: plan.segments[0]?.baseOffset ?? 0,
+    nextOffset: plan.nextOffset,
+    nextSequence: plan.nextSequence,
+    earliestOffset: plan.earliestOffset,
     durableBytes: plan.durableBytes,
     losses: plan.losses,
     quarantined,
     problems,
   };
-}
-
-/** Finds out what recovery has to do, without changing anything. Throws StorageError and FileSystemError. */
-export function planRecovery(files: FileSystem, codec: Codec, root: string, fullScan: boolean): RecoveryPlan {
-  const chain = inspectChain(files, codec, root, fullScan);
-  const segments = [...chain.sealed];
-  const losses: LossEvent[] = [];
-  if (chain.unborn !== undefined) losses.push(unbornLoss(chain.unborn.id));
-  let cut: RecoveryPlan["cut"];
-  if (chain.last !== undefined) {
-    const { path, size } = chain.last;
-    const outcome = walkLast(files, codec, chain.last);
-    segments.push(infoOf(chain.last, outcome.recordCount, outcome.endPosition, outcome.sealed));
-    if (outcome.loss !== undefined) losses.push(outcome.loss);
-    if (outcome.keepLength < size) cut = { path, length: outcome.keepLength };
-  }
-  return {
-    segments,
-    nextSegmentId: nextSegmentId(chain),
-    durableBytes: segments.reduce((sum, segment) => sum + segment.endPosition - SEGMENT_HEADER_LENGTH, 0),
-    losses,
-    removals: chain.unborn === undefined ? [] : [chain.unborn.path],
-    cut,
-  };
-}
-
-/** The event that stands for a segment file without a header: nothing was in it. */
-export function unbornLoss(segmentId: number): LossEvent {
-  return { segmentId, start: 0, end: 0, recordsLostEstimate: 0, reason: "CorruptSegmentHeader" };
-}
-
-/** An id is used again only when no record was ever stored under it. */
-function nextSegmentId(chain: SegmentChain): number {
-  return chain.unborn?.id ?? (chain.last === undefined ? 0 : chain.last.id + 1);
-}
-
-function walkLast(files: FileSystem, codec: Codec, segment: SegmentFile): SegmentOutcome {
-  const file = files.open(segment.path, "read");
-  try {
-    const walk = new SegmentWalk(codec, new FrameScanner(codec), file, segment.header, segment.size);
-    while (walk.next() > 0);
-    return walk.outcome();
-  } finally {
-    file.close();
-  }
-}
-
-/** Storage.md 19: above a cap nothing is destroyed, and the log does not open. */
-function checkLossCaps(plan: RecoveryPlan, maxSegmentBytes: number): void {
-  const text = "recovery exceeded the bounded-loss cap: ";
-  const perEvent = Math.min(maxSegmentBytes, MAX_EVENT_LOSS_BYTES);
-  for (const event of plan.losses) {
-    const bytes = skippedBytes(event);
-    if (bytes > perEvent) {
-      throw new StorageError(
-        "ExcessiveRecoveryLoss",
-        `${text}a recovery loss event dropped ${bytes} bytes, over the per-event cap ${perEvent}`,
-      );
-    }
-  }
-  const global = Math.max(Math.floor(plan.durableBytes / 100), perEvent);
-  const { bytes } = lossTotals(plan.losses);
-  if (bytes > global) {
-    throw new StorageError(
-      "ExcessiveRecoveryLoss",
-      `${text}recovery would drop ${bytes} bytes total, over the global cap ${global}`,
-    );
-  }
 }
 
 /**

@@ -15,16 +15,30 @@ import {
 import { lastNonZero, plausibleFooter, SegmentWalk } from "./segment-walk.ts";
 import { StorageError } from "./storage-error.ts";
 
+/** A span of a segment whose records are lost. */
+export interface Hole {
+  /** Offsets [start, end). */
+  readonly start: number;
+  readonly end: number;
+  /** File positions [startPosition, endPosition): what lies there is not to be read. */
+  readonly startPosition: number;
+  readonly endPosition: number;
+}
+
 /** A segment whose place in the log and whose end are known. */
 export interface SegmentInfo {
   readonly id: number;
   readonly path: string;
   readonly baseOffset: number;
   readonly baseSequence: number;
+  /** Offsets that it covers, those of its holes included. */
   readonly recordCount: number;
-  /** File position after the last intact record. */
+  /** File position after its last record. */
   readonly endPosition: number;
+  /** Nothing may be appended to it. */
   readonly sealed: boolean;
+  /** Ascending, disjoint. Those of a segment whose body was not read are not known yet. */
+  readonly holes: readonly Hole[];
 }
 
 /** A segment whose header is known and whose body was not looked at. */
@@ -105,7 +119,7 @@ export function inspectChain(files: FileSystem, codec: Codec, root: string, full
 export function infoOf(segment: SegmentFile, recordCount: number, endPosition: number, sealed: boolean): SegmentInfo {
   const { id, path } = segment;
   const { baseOffset, baseSequence } = segment.header;
-  return { id, path, baseOffset, baseSequence, recordCount, endPosition, sealed };
+  return { id, path, baseOffset, baseSequence, recordCount, endPosition, sealed, holes: [] };
 }
 
 export function unsealedPredecessor(id: number): StorageError {

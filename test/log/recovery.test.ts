@@ -94,6 +94,7 @@ describe("recovery of an orderly log", () => {
         recordCount: 3,
         endPosition: 202,
         sealed: true,
+        holes: [],
       },
     ]);
     expect(hex(get(files, segmentPath(0)))).toBe(hex(bytes));
