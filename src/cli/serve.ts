@@ -8,7 +8,7 @@ import type { ParsedFlags } from "../config/flags.ts";
 import type { Settings } from "../config/keys.ts";
 import { materializedLine } from "../config/materialized.ts";
 import { resolveSettings } from "../config/resolve.ts";
-import { addressSource, validate, worstCaseLoss } from "../config/validate.ts";
+import { sourceNames, validate, worstCaseLoss } from "../config/validate.ts";
 import { CliError } from "./errors.ts";
 import type { Output } from "./output.ts";
 import { storageFailure } from "./storage-failure.ts";
@@ -45,7 +45,16 @@ class StartupOutput {
 
 function printStart(settings: Settings, address: string, warnings: readonly string[], output: Output): void {
   const startup = new StartupOutput(output);
-  startup.line(`ironbus listening on ${address}, data dir ${settings.data_dir}`);
+  const memory = settings.storage === "memory";
+  startup.line(
+    `ironbus listening on ${address}, ${memory ? "storage memory (ephemeral)" : `data dir ${settings.data_dir}`}`,
+  );
+  if (memory) {
+    startup.line(
+      "WARN: --storage memory: this broker is EPHEMERAL. An acknowledgement survives a lost connection, not the end of " +
+        "the process: every message, group and position is gone then.",
+    );
+  }
   if (settings.durability_level !== "sync") {
     startup.line(
       `WARN: --durability-level ${settings.durability_level}: I2 (ack-implies-durable) is WAIVED; this broker is NOT ` +
@@ -87,7 +96,7 @@ function within(timeoutMs: number, drained: Promise<void>): Promise<boolean> {
 /** Runs the broker until a signal asks it to stop (cli.md 4). Returns the exit code. */
 export async function serve(flags: ParsedFlags, { output, environment }: Context): Promise<number> {
   const settings = resolveSettings(flags, environment);
-  const valid = await validate(settings, addressSource(flags.has("--addr"), environment), resolveHost);
+  const valid = await validate(settings, sourceNames(flags, environment), resolveHost);
   if (flags.has("--check-only")) {
     output.line("ok: serve config is valid (--check-only; broker not started)");
     return 0;
@@ -99,7 +108,10 @@ export async function serve(flags: ParsedFlags, { output, environment }: Context
     import("../broker/broker.ts"),
     import("../runtime/runtime.ts"),
   ]);
-  const { runtime, warnings } = createRuntime([options.dataDir, dirname(resolve(options.dataDir))]);
+  const { runtime, warnings } = createRuntime(
+    options.storage === "memory" ? [] : [options.dataDir, dirname(resolve(options.dataDir))],
+    options.storage,
+  );
   let broker: RunningBroker;
   try {
     broker = await startBroker(options, runtime, {

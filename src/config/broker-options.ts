@@ -9,7 +9,8 @@ function toNumber(value: bigint): number {
 /** What the broker is started with, out of settings that passed every check. */
 export function brokerOptions({ settings, bindHost, bindPort }: ValidSettings): BrokerOptions {
   return {
-    dataDir: settings.data_dir,
+    // A name inside the memory: nothing of it appears anywhere else.
+    dataDir: settings.storage === "memory" ? "/memory" : settings.data_dir,
     host: bindHost,
     port: bindPort,
     durability: {

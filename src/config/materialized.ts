@@ -52,6 +52,8 @@ export const MATERIALIZED_FIELDS: readonly Field[] = [
   "min_free_bytes",
   "daily_write_budget_bytes",
   "ephemeral_loss_ack",
+  "health_addr",
+  "health_allow_public",
 ];
 
 /** The line a start prints on stderr: every effective value, nothing quoted, never a secret. */
@@ -62,6 +64,10 @@ export function materializedLine(settings: Settings): string {
         return `${field}=${PROFILE_SCHEMA_VERSION}`;
       case "power_loss_safe":
         return `${field}=${settings.durability_level === "sync"}`;
+      case "data_dir":
+        return `${field}=${settings.storage === "memory" ? "none" : settings.data_dir}`;
+      case "health_addr":
+        return `${field}=${settings.health_addr === "" ? "none" : settings.health_addr}`;
       default:
         return `${field}=${settings[field]}`;
     }

@@ -1,4 +1,4 @@
-import { formatAddress, isLoopback, parseAddress } from "./address.ts";
+import { type Address, formatAddress, isLoopback, parseAddress } from "./address.ts";
 import { environmentName, KEYS, type Key, type KeyName, type Settings } from "./keys.ts";
 import { checkRamBudget } from "./ram-budget.ts";
 import { UsageError } from "./usage-error.ts";
@@ -12,6 +12,8 @@ export interface ValidSettings {
   /** The checked address to bind; what was resolved is what is bound. */
   readonly bindHost: string;
   readonly bindPort: number;
+  /** Where to serve health and metrics; undefined = not at all. */
+  readonly healthBind: Address | undefined;
   /** For stderr, one line each, without their `WARN: config: ` prefix. */
   readonly warnings: readonly string[];
 }
@@ -65,6 +67,37 @@ function checkDurability(settings: Settings): void {
   }
 }
 
+/** Memory without a data directory, disk with one (config.md 8, step 6). */
+function checkDataDirectory({ storage, data_dir }: Settings): void {
+  if (storage === "disk" && data_dir === "") {
+    throw new UsageError("serve requires `--data-dir <dir>`");
+  }
+  if (storage === "memory" && data_dir !== "") {
+    throw new UsageError(
+      `\`--storage memory\` keeps NO on-disk state: remove \`--data-dir\` (\`${data_dir}\`), which may come from ` +
+        "`IRONBUS_DATA_DIR`",
+    );
+  }
+}
+
+/** What `--storage memory` asks to be said in so many words (config.md 12). */
+function checkMemoryStorage(settings: Settings): void {
+  if (settings.storage !== "memory") {
+    return;
+  }
+  if (!settings.ephemeral_loss_ack) {
+    throw new UsageError(
+      "refusing to start with `--storage memory`: EVERY acknowledged message is lost when the broker ends, however it " +
+        "ends; pass `--ephemeral-loss-ack` to consent (`--async-loss-ack` does NOT cover this)",
+    );
+  }
+  if (settings.max_total_bytes === 0n) {
+    throw new UsageError(
+      "`--storage memory` requires an explicit `--max-total-bytes` above 0: it bounds the memory that the records take",
+    );
+  }
+}
+
 /** Coupled sets that do not depend on a file (config.md 8.2). */
 function checkCoupledSets(settings: Settings): string[] {
   if (
@@ -86,41 +119,85 @@ function checkCoupledSets(settings: Settings): string[] {
   return [];
 }
 
-/** The wire speaks plaintext without authentication, so it stays on this machine (cli.md 4.5: fail closed). */
-async function checkBind(settings: Settings, source: string, resolve: Resolver): Promise<string> {
-  const address = parseAddress(source, settings.addr);
+/** Resolves an address to what will be bound: the addresses that are judged are the ones that are used. */
+async function resolveBind(
+  source: string,
+  text: string,
+  resolve: Resolver,
+): Promise<{ readonly bind: Address; readonly loopback: boolean; readonly text: string }> {
+  const address = parseAddress(source, text);
   const ips = await resolve(address.host);
   if (ips.length === 0) {
     throw new UsageError(`\`${source}\` ${formatAddress(address)} cannot be resolved`);
   }
-  if (!ips.every(isLoopback)) {
+  return {
+    bind: { host: ips[0], port: address.port },
+    loopback: ips.every(isLoopback),
+    text: formatAddress(address),
+  };
+}
+
+/** Health and metrics are unauthenticated; beyond this machine only when asked for (observability.md 1.1). */
+async function checkHealthBind(settings: Settings, source: string, resolve: Resolver): Promise<Address | undefined> {
+  if (settings.health_addr === "") {
+    return undefined;
+  }
+  const { bind, loopback, text } = await resolveBind(source, settings.health_addr, resolve);
+  if (!loopback && !settings.health_allow_public) {
     throw new UsageError(
-      `refusing to bind \`--addr\` ${formatAddress(address)}: it is not a loopback address, and the wire is plaintext ` +
+      `refusing to bind \`--health-addr\` ${text}: it is not a loopback address, and whoever reaches it reads health ` +
+        "and metrics; pass `--health-allow-public` to allow it",
+    );
+  }
+  return bind;
+}
+
+/** The wire speaks plaintext without authentication, so it stays on this machine (cli.md 4.5: fail closed). */
+async function checkWireBind(settings: Settings, source: string, resolve: Resolver): Promise<Address> {
+  const { bind, loopback, text } = await resolveBind(source, settings.addr, resolve);
+  if (!loopback) {
+    throw new UsageError(
+      `refusing to bind \`--addr\` ${text}: it is not a loopback address, and the wire is plaintext ` +
         "without authentication; use 127.0.0.1 or [::1]",
     );
   }
-  return ips[0];
+  return bind;
+}
+
+function checkPorts(wire: Address, health: Address | undefined): void {
+  if (health !== undefined && wire.port !== 0 && wire.port === health.port) {
+    throw new UsageError(`\`--addr\` and \`--health-addr\` use the same port ${wire.port}`);
+  }
 }
 
 /**
- * Every check of config.md 8 after the layers are resolved, first failure wins, before any side effect. `addrSource` is
- * the flag or variable the address came from. Throws UsageError.
+ * Every check of config.md 8 after the layers are resolved, first failure wins, before any side effect. `sourceOf` names
+ * the flag or variable that a flag's value came from. Throws UsageError.
  */
-export async function validate(settings: Settings, addrSource: string, resolve: Resolver): Promise<ValidSettings> {
+export async function validate(
+  settings: Settings,
+  sourceOf: (flag: string) => string,
+  resolve: Resolver,
+): Promise<ValidSettings> {
   const warnings = checkCoupledSets(settings);
-  if (settings.data_dir === "") {
-    throw new UsageError("serve requires `--data-dir <dir>`");
-  }
+  checkDataDirectory(settings);
   checkRanges(settings);
   checkDurability(settings);
+  checkMemoryStorage(settings);
   checkRamBudget(settings);
-  const bindHost = await checkBind(settings, addrSource, resolve);
-  const bindPort = parseAddress(addrSource, settings.addr).port;
-  return { settings, bindHost, bindPort, warnings };
+  const healthBind = await checkHealthBind(settings, sourceOf("--health-addr"), resolve);
+  const wire = await checkWireBind(settings, sourceOf("--addr"), resolve);
+  checkPorts(wire, healthBind);
+  return { settings, bindHost: wire.host, bindPort: wire.port, healthBind, warnings };
 }
 
-/** The name that an error about the address uses: the flag if given, else its variable if set, else the flag. */
-export function addressSource(flagGiven: boolean, environment: Readonly<Record<string, string | undefined>>): string {
-  const name = environmentName("--addr");
-  return !flagGiven && environment[name] !== undefined ? name : "--addr";
+/** The name that an error about a flag's value uses: the flag if given, else its variable if set, else the flag. */
+export function sourceNames(
+  flags: { has(flag: string): boolean },
+  environment: Readonly<Record<string, string | undefined>>,
+): (flag: string) => string {
+  return (flag) => {
+    const name = environmentName(flag);
+    return !flags.has(flag) && environment[name] !== undefined ? name : flag;
+  };
 }

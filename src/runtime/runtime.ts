@@ -3,6 +3,7 @@ import { systemClock } from "./clock-system.ts";
 import type { Codec } from "./codec.ts";
 import type { FileSystem } from "./file-system.ts";
 import { createDiskFileSystem } from "./file-system-disk.ts";
+import { MemoryFileSystem } from "./file-system-memory.ts";
 import { loadAddon } from "./native/addon.ts";
 import { loadCodec } from "./native/codec.ts";
 import { createNetwork } from "./network.ts";
@@ -22,14 +23,17 @@ export interface Runtime {
 /**
  * The real world: this machine's clocks, disk and network, with the native addon where it loads. `warnings` are lines
  * for the user; without the addon there is one. `fallbackDirectories` are places to unpack an embedded addon when the
- * temporary directory does not do.
+ * temporary directory does not do. With `storage` memory the disk is memory of this process, empty at first.
  */
-export function createRuntime(fallbackDirectories: readonly string[] = []): { runtime: Runtime; warnings: string[] } {
+export function createRuntime(
+  fallbackDirectories: readonly string[] = [],
+  storage: "disk" | "memory" = "disk",
+): { runtime: Runtime; warnings: string[] } {
   const { codec, warning } = loadCodec(fallbackDirectories);
   const runtime = {
     clock: systemClock,
     random: systemRandom,
-    files: createDiskFileSystem(loadAddon(fallbackDirectories).addon),
+    files: storage === "memory" ? new MemoryFileSystem() : createDiskFileSystem(loadAddon(fallbackDirectories).addon),
     network: createNetwork(),
     codec,
   };

@@ -6,7 +6,7 @@ import { environmentName, KEYS, type Key, type Settings } from "../../src/config
 import { MATERIALIZED_FIELDS, materializedLine } from "../../src/config/materialized.ts";
 import { worstCaseBytes } from "../../src/config/ram-budget.ts";
 import { type Environment, resolveSettings, settingFlags } from "../../src/config/resolve.ts";
-import { addressSource, validate } from "../../src/config/validate.ts";
+import { sourceNames, validate } from "../../src/config/validate.ts";
 
 const grammar: Grammar = { path: "serve", flags: settingFlags(), maxPositionals: 0 };
 
@@ -23,7 +23,7 @@ const hosts: Record<string, string[]> = {
 function check(tokens: string[], environment: Environment = {}) {
   const flags = parseFlags(grammar, tokens);
   const resolve = async (host: string) => hosts[host] ?? (/^[0-9a-f.:]+$/i.test(host) ? [host] : []);
-  return validate(resolveSettings(flags, environment), addressSource(flags.has("--addr"), environment), resolve);
+  return validate(resolveSettings(flags, environment), sourceNames(flags, environment), resolve);
 }
 
 describe("layers", () => {
@@ -123,7 +123,7 @@ describe("key table", () => {
     expect(fields.shift()).toBe("materialized-config");
     expect(fields.map((field) => field.split("=")[0])).toEqual(MATERIALIZED_FIELDS);
     expect(fields.every((field) => /^[a-z_]+=[^ ]*$/.test(field))).toBe(true);
-    expect(MATERIALIZED_FIELDS.length).toBe(48);
+    expect(MATERIALIZED_FIELDS.length).toBe(50);
   });
 
   it.each([
