@@ -115,7 +115,7 @@ export class ConsumerGroup {
   }
 
   #settledAnything(): boolean {
-    return this.#unsaved || this.group.committed > this.#savedCommitted || this.group.ackedAheadRuns > 0;
+    return this.#unsaved || this.group.committed > this.#savedCommitted || this.group.hasSettledAhead;
   }
 
   #saveCursor(): void {

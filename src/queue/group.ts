@@ -10,10 +10,14 @@ import {
 import { type ExtendOutcome, GenerationExhaustedError, type GroupOptions } from "./group-options.ts";
 import { FREE, LEASED, LeaseTable, NO_OWNER, SETTLED } from "./lease-table.ts";
 import { GONE, Member } from "./member.ts";
+import { lowestRunsOf, NO_RUN, OffsetRuns } from "./offset-runs.ts";
 
 /**
  * A competing group over one log: cursor, leases and delivery counts (semantics.md 3.2, 4, 5, 6, 7). A state machine
  * without clock and I/O: the same calls give the same answers. Its memory is bounded by `maxInFlight`.
+ *
+ * What is settled above the committed offset is in the lease table where a consumer acked it, and in `#apart` where it
+ * needs no lease: offsets whose records are lost, and the runs of a checkpoint, both of any length.
  *
  * Delivery: `pruneExpired` for the member, `beginScan(now)`, then `next(member, head)` until it returns -1 or the caller has
  * enough; after each offset the fields `lastGeneration` and `lastDeliveries` describe the grant.
@@ -30,6 +34,7 @@ export class Group {
 
   readonly #options: GroupOptions;
   readonly #table = new LeaseTable();
+  readonly #apart = new OffsetRuns();
   readonly #members: (Member | undefined)[] = [];
   #committed = 0;
   #runs = 0;
@@ -40,6 +45,8 @@ export class Group {
   #end = 0;
   #now = 0;
   #position = 0;
+  /** The lowest run of `#apart` that the scan has not passed, as far as it knows. */
+  #skip: OffsetRun = NO_RUN;
   #sweeping = false;
 
   constructor(options: GroupOptions) {
@@ -61,7 +68,7 @@ export class Group {
     const group = new Group(options);
     const { committed, runs } = clampSnapshot(snapshot, head);
     group.#startAt(committed);
-    for (const run of runs) group.#rememberRun(run);
+    for (const { start, end } of runs) group.#apart.add(start, end);
     for (const { offset, deliveries } of attempts) {
       if (offset >= group.#committed && offset < Math.min(head, committed + RESUME_HORIZON)) {
         group.#carry(offset, deliveries);
@@ -75,9 +82,14 @@ export class Group {
     return this.#committed;
   }
 
-  /** Separate runs settled above the committed offset. */
+  /** Separate runs acked above the committed offset in this life of the group: what `maxAckedAheadRuns` bounds. */
   get ackedAheadRuns(): number {
     return this.#runs;
+  }
+
+  /** Something is settled above the committed offset. */
+  get hasSettledAhead(): boolean {
+    return this.#runs > 0 || !this.#apart.isEmpty;
   }
 
   createMember(): Member {
@@ -97,8 +109,8 @@ export class Group {
   }
 
   /**
-   * Records below `earliest` no longer exist: the cursor moves there without runs, leases and counts below are dropped;
-   * generations go on (semantics.md 6.2). Undefined when the group is not behind.
+   * Records below `earliest` no longer exist: the cursor moves there without acked runs, leases and counts below are
+   * dropped; generations go on (semantics.md 6.2). Undefined when the group is not behind.
    */
   truncateTo(earliest: number): { readonly skipped: number } | undefined {
     const skipped = earliest - this.#committed;
@@ -113,7 +125,46 @@ export class Group {
     }
     this.#runs = 0;
     this.#startAt(earliest);
+    this.#advance(earliest);
     return { skipped };
+  }
+
+  /**
+   * The records [start, end) are lost (README ruling 1): settles all of them, whoever holds a lease, and the cursor crosses
+   * them when it gets there. The gap may be of any length and may begin anywhere. To be called with the gap that holds an
+   * offset {@link next} returned; the scan goes on behind it.
+   *
+   * @returns what the consumer is to be told of: the part of the gap from its first to its last offset that was not settled
+   *   before; undefined when there is none
+   */
+  lose(start: number, end: number): OffsetRun | undefined {
+    const table = this.#table;
+    const isAcked = (offset: number) =>
+      offset >= this.#committed && offset < this.#end && table.state[offset & table.mask] === SETTLED;
+    let from = Math.max(start, this.#committed);
+    for (let known = this.#apart.after(from); from < end; known = this.#apart.after(from)) {
+      if (from >= known.start) from = known.end;
+      else if (isAcked(from)) from++;
+      else break;
+    }
+    if (from >= end) return undefined;
+    let to = end;
+    for (let known = this.#apart.after(to - 1); ; known = this.#apart.after(to - 1)) {
+      if (to > known.start) to = known.start;
+      else if (isAcked(to - 1)) to--;
+      else break;
+    }
+    for (let offset = from; offset < Math.min(to, this.#end); offset++) {
+      const slot = offset & table.mask;
+      // Neither end of the part is acked, so a run inside it ends inside it.
+      if (table.state[slot] === SETTLED && !isAcked(offset + 1)) this.#runs--;
+      this.#forget(slot);
+      table.clear(slot, FREE);
+    }
+    this.#apart.add(from, to);
+    this.#skip = this.#apart.after(this.#position);
+    if (from === this.#committed) this.#advance(from);
+    return { start: from, end: to };
   }
 
   /**
@@ -131,6 +182,7 @@ export class Group {
     this.#now = now;
     this.#sweeping = now >= this.#table.earliest;
     this.#position = this.#sweeping ? this.#committed : this.#frontier;
+    this.#skip = this.#apart.after(this.#position);
   }
 
   /**
@@ -146,21 +198,22 @@ export class Group {
     const end = Math.min(this.#committed + this.#options.maxInFlight, head);
     let offset = Math.max(this.#position, this.#committed);
     if (this.#sweeping) {
-      offset = this.#findExpired(offset, Math.min(this.#frontier, end));
-      if (offset < this.#frontier) {
-        if (offset >= end) return this.#pause(end);
-        return this.#claim(member, offset);
-      }
+      const leasedEnd = Math.min(this.#frontier, end, this.#end);
+      offset = this.#findExpired(offset, leasedEnd);
+      if (offset < leasedEnd) return this.#claim(member, offset);
+      if (end < this.#frontier) return this.#pause(Math.max(offset, end));
       table.refreshEarliest();
       this.#sweeping = false;
+      offset = Math.max(offset, this.#frontier);
     }
-    for (; offset < end; offset++) {
+    for (; ; offset++) {
+      while (offset >= this.#skip.start) offset = this.#passSkip(offset);
+      if (offset >= end) return this.#pause(offset);
       if (offset - this.#committed >= table.capacity) table.reserve(this.#committed, offset - this.#committed + 1);
       const slot = offset & table.mask;
       if (table.state[slot] === FREE || table.deadline[slot] <= this.#now) return this.#claim(member, offset);
       if (offset === this.#frontier) this.#frontier = offset + 1;
     }
-    return this.#pause(offset);
   }
 
   /** Takes the last claim of `offset` back as if it had not happened: the attempt does not count. */
@@ -233,8 +286,11 @@ export class Group {
 
   /** The cursor for its checkpoint: at most {@link MAX_PERSISTED_RUNS} runs, the lowest ones. */
   takeSnapshot(): CursorSnapshot {
-    const runs = this.#table.settledRuns(this.#committed, this.#end, Math.min(this.#runs, MAX_PERSISTED_RUNS));
-    return { committed: this.#committed, runs };
+    const apart = this.#apart.all;
+    // Each run apart may join two others into one.
+    const acked = Math.min(this.#runs, MAX_PERSISTED_RUNS + apart.length);
+    const runs = this.#table.settledRuns(this.#committed, this.#end, acked);
+    return { committed: this.#committed, runs: lowestRunsOf(runs, apart, MAX_PERSISTED_RUNS) };
   }
 
   /** Delivery counts for their checkpoint: leased and carried, ascending, the lowest {@link MAX_PERSISTED_ATTEMPTS}. */
@@ -256,6 +312,15 @@ export class Group {
   #pause(position: number): number {
     this.#position = position;
     return -1;
+  }
+
+  /** Where the scan goes on from an offset at or behind the start of `#skip`. */
+  #passSkip(offset: number): number {
+    const { end } = this.#skip;
+    this.#skip = this.#apart.after(Math.max(offset, end));
+    if (end <= offset) return offset;
+    if (offset === this.#frontier) this.#frontier = end;
+    return end;
   }
 
   /** First expired lease in [from, to), else the end of that. Bounds of blocks it leaves behind become exact. */
@@ -366,17 +431,26 @@ export class Group {
     table.clear(slot, SETTLED);
   }
 
-  /** Moves the committed offset up to `committed` and over the run that begins there, if one does. */
+  /** Moves the committed offset up to `committed` and over everything settled that begins there. */
   #advance(committed: number): void {
     const table = this.#table;
     let at = committed;
-    while (at < this.#end && table.state[at & table.mask] === SETTLED) {
-      table.state[at & table.mask] = FREE;
+    for (let apart = this.#apart.after(at); ; ) {
+      if (at >= apart.start) {
+        at = apart.end;
+        apart = this.#apart.after(at);
+        continue;
+      }
+      const slot = at & table.mask;
+      if (at >= this.#end || table.state[slot] !== SETTLED) break;
+      table.state[slot] = FREE;
       at++;
+      if (at >= this.#end || table.state[at & table.mask] !== SETTLED) this.#runs--;
     }
-    if (at > committed) this.#runs--;
     this.#committed = at;
     if (this.#frontier < at) this.#frontier = at;
+    if (this.#end < at) this.#end = at;
+    this.#apart.dropBelow(at);
   }
 
   #backoffDelay(attempt: number): number {
@@ -385,16 +459,8 @@ export class Group {
     return schedule[Math.min(Math.max(attempt - 1, 0), schedule.length - 1)];
   }
 
-  #rememberRun(run: OffsetRun): void {
-    this.#table.reserve(this.#committed, run.end - this.#committed);
-    if (run.end > this.#end) this.#end = run.end;
-    for (let offset = run.start; offset < run.end; offset++) {
-      const slot = offset & this.#table.mask;
-      if (this.#table.state[slot] !== SETTLED) this.#settle(offset, slot);
-    }
-  }
-
   #carry(offset: number, deliveries: number): void {
+    if (offset >= this.#apart.after(offset).start) return;
     this.#table.reserve(this.#committed, offset - this.#committed + 1);
     const slot = offset & this.#table.mask;
     if (this.#table.state[slot] !== FREE) return;
