@@ -81,6 +81,7 @@ export class MemoryFileSystem implements FileSystem {
     if (node instanceof DirectoryNode) throw new FileSystemError("EISDIR", "remove", path);
     node.links--;
     changeEntries([{ directory, name, node: undefined }]);
+    node.dropped();
     this.#device.after("remove", path);
   }
 
@@ -110,6 +111,7 @@ export class MemoryFileSystem implements FileSystem {
       { ...source, node: undefined },
       { ...target, node },
     ]);
+    replaced?.dropped();
     this.#device.after("rename", from);
   }
 

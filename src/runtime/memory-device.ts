@@ -52,11 +52,15 @@ export class PlainDevice implements Device {
   }
 
   createFile(): FileNode {
-    return new FileNode(++this.#number);
+    return new FileNode(this.nextNumber());
   }
 
   createDirectory(): DirectoryNode {
-    return new DirectoryNode(++this.#number);
+    return new DirectoryNode(this.nextNumber());
+  }
+
+  protected nextNumber(): number {
+    return ++this.#number;
   }
 
   before(): void {}

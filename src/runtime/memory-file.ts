@@ -21,6 +21,7 @@ export class MemoryFile implements File {
     this.node = node;
     this.#writable = writable;
     this.#aligned = aligned;
+    if (!(node instanceof DirectoryNode)) node.handles += 1;
   }
 
   read(buffer: Uint8Array, offset: number, length: number, position: number): number {
@@ -80,7 +81,11 @@ export class MemoryFile implements File {
 
   close(): void {
     if (this.jobs > 0) throw new Error(`${this.path} closed with ${this.jobs} job(s) queued`);
+    if (!this.#open) return;
     this.#open = false;
+    if (this.node instanceof DirectoryNode) return;
+    this.node.handles -= 1;
+    this.node.dropped();
   }
 
   /** As strict as the strictest device, so that a test finds what only some machine would. */

@@ -2,15 +2,32 @@ import { Pages } from "./memory-pages.ts";
 import type { DirectoryJournal } from "./simulated-entries.ts";
 import type { FileJournal } from "./simulated-journal.ts";
 
+/** The bytes of a file. What was never written reads as zeros. */
+export interface FileBytes {
+  readonly length: number;
+  /** Bytes of memory held. */
+  readonly allocatedBytes: number;
+  /** Bytes of new memory that a write to [position, position + length) would need. */
+  missingBytes(position: number, length: number): number;
+  read(buffer: Uint8Array, offset: number, length: number, position: number): number;
+  write(bytes: Uint8Array, offset: number, length: number, position: number): void;
+  /** Cuts off, or extends with zeros. */
+  resize(length: number): void;
+  /** The file is gone: its memory may be given back at once. */
+  release?(): void;
+}
+
 /** A file's inode: its bytes as every reader sees them, and on a simulated disk what a power cut may undo. */
 export class FileNode {
   readonly kind = "file";
   readonly number: number;
   links = 0;
-  readonly pages: Pages;
+  /** Open files that refer to it. */
+  handles = 0;
+  readonly pages: FileBytes;
   readonly journal: FileJournal | undefined;
 
-  constructor(number: number, pages: Pages = new Pages(), journal?: FileJournal) {
+  constructor(number: number, pages: FileBytes = new Pages(), journal?: FileJournal) {
     this.number = number;
     this.pages = pages;
     this.journal = journal;
@@ -24,6 +41,11 @@ export class FileNode {
   resize(length: number): void {
     this.journal?.resized(this.pages.length, length);
     this.pages.resize(length);
+  }
+
+  /** To be called when a name or a handle went away: what nobody can reach any more is given back. */
+  dropped(): void {
+    if (this.links === 0 && this.handles === 0) this.pages.release?.();
   }
 }
 

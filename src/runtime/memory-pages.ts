@@ -1,7 +1,9 @@
+import type { FileBytes } from "./memory-nodes.ts";
+
 const PAGE_BYTES = 4096;
 
 /** Bytes of a file in memory: sparse (what was never written reads as zeros and costs nothing) and copied on write. */
-export class Pages {
+export class Pages implements FileBytes {
   #length = 0;
   readonly #pages = new Map<number, Uint8Array>();
   /** Pages that no clone refers to. */

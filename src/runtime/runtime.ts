@@ -3,7 +3,7 @@ import { systemClock } from "./clock-system.ts";
 import type { Codec } from "./codec.ts";
 import type { FileSystem } from "./file-system.ts";
 import { createDiskFileSystem } from "./file-system-disk.ts";
-import { MemoryFileSystem } from "./file-system-memory.ts";
+import { EphemeralFileSystem } from "./file-system-ephemeral.ts";
 import { loadAddon } from "./native/addon.ts";
 import { loadCodec } from "./native/codec.ts";
 import { createNetwork } from "./network.ts";
@@ -33,7 +33,8 @@ export function createRuntime(
   const runtime = {
     clock: systemClock,
     random: systemRandom,
-    files: storage === "memory" ? new MemoryFileSystem() : createDiskFileSystem(loadAddon(fallbackDirectories).addon),
+    files:
+      storage === "memory" ? new EphemeralFileSystem() : createDiskFileSystem(loadAddon(fallbackDirectories).addon),
     network: createNetwork(),
     codec,
   };

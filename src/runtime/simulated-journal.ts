@@ -1,4 +1,5 @@
 import type { Barrier } from "./file-system.ts";
+import type { FileBytes } from "./memory-nodes.ts";
 import { Pages } from "./memory-pages.ts";
 import type { SeededRandom } from "./random-seeded.ts";
 
@@ -101,7 +102,7 @@ export class FileJournal {
 }
 
 /** Flips one bit of one byte; beyond the end nothing happens. */
-export function flip(pages: Pages, position: number, bit: number): void {
+export function flip(pages: FileBytes, position: number, bit: number): void {
   const byte = new Uint8Array(1);
   if (pages.read(byte, 0, 1, position) === 0) return;
   byte[0] ^= 1 << bit;

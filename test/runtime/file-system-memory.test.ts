@@ -1,9 +1,14 @@
 import { describe, expect, it } from "vitest";
+import { EphemeralFileSystem } from "../../src/runtime/file-system-ephemeral.ts";
 import { MemoryFileSystem } from "../../src/runtime/file-system-memory.ts";
 import { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts";
 import { fileScenarios } from "./file-system-scenarios.ts";
 
-const kinds = { memory: () => new MemoryFileSystem(), "simulated disk": () => new SimulatedFileSystem() };
+const kinds = {
+  memory: () => new MemoryFileSystem(),
+  "simulated disk": () => new SimulatedFileSystem(),
+  "storage of a broker in memory": () => new EphemeralFileSystem(),
+};
 
 describe.each(Object.entries(kinds))("%s", (_name, create) => {
   for (const { title, run } of fileScenarios) {
