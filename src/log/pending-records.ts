@@ -1,4 +1,11 @@
-import { type Codec, FIELD_HEADERS_LENGTH, FIELD_KEY_LENGTH, FIELD_PAYLOAD_LENGTH, FIELDS } from "../runtime/codec.ts";
+import {
+  type Codec,
+  Compression,
+  FIELD_HEADERS_LENGTH,
+  FIELD_KEY_LENGTH,
+  FIELD_PAYLOAD_LENGTH,
+  FIELDS,
+} from "../runtime/codec.ts";
 import type { FileSystem } from "../runtime/file-system.ts";
 import { type Batch, BatchPool } from "./batch.ts";
 import { segmentName } from "./names.ts";
@@ -19,6 +26,8 @@ export interface PendingOptions {
   readonly root: string;
   readonly maxSegmentBytes: number;
   readonly maxPendingBytes: number;
+  /** How payloads are stored. Default: as they are. */
+  readonly compression?: Compression;
 }
 
 /**
@@ -119,6 +128,7 @@ export class PendingRecords {
         stopAt,
         this.#nextSequence,
         this.#result,
+        this.#options.compression ?? Compression.None,
       );
       if (written === 0) {
         if (batch.count > 0) this.#closeFilling();

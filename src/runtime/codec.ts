@@ -18,6 +18,14 @@ export const FIELD_HEADERS_LENGTH = 5;
 export const FIELD_PAYLOAD = 6;
 export const FIELD_PAYLOAD_LENGTH = 7;
 
+/** How seal() stores payloads. */
+export const Compression = { None: 0, Lz4: 1 } as const;
+export type Compression = (typeof Compression)[keyof typeof Compression];
+/** Shorter payloads are stored as they are (storage.md 4). */
+export const MIN_COMPRESSIBLE_BYTES = 64;
+/** No payload is expanded to more, so none that is longer is stored compressed (storage.md 4). */
+export const MAX_EXPANDED_BYTES = 8 * 1024 * 1024;
+
 /** Why scan() stopped (storage.md 3.5; the order of the checks is the contract's). */
 export const ScanStop = {
   /** `end` was reached exactly after the last record, or `maxRecords` was. */
@@ -50,9 +58,13 @@ export interface Codec {
   xxh3(buffer: Uint8Array, start: number, end: number): bigint;
   /**
    * Writes the stored frames (storage.md 3) of records [first, count) of `table` into `out` from `outStart`, with
-   * sequences `sequence`, `sequence + 1`, ...; stops early before a record that would end beyond `outLimit`, or that
-   * would start at or beyond `stopAt`. Returns how many records were written; result[0] = end position in `out`.
-   * Key and headers are at most 65,535 bytes, the payload below 2^30.
+   * sequences `sequence`, `sequence + 1`, ...; stops early before a record that would end beyond `outLimit` if it were
+   * not compressed, or that would start at or beyond `stopAt`. Returns how many records were written; result[0] = end
+   * position in `out`. Key and headers are at most 65,535 bytes, the payload below 2^30.
+   *
+   * With Compression.Lz4 a payload is stored as one LZ4 block behind its descriptor, with the flag COMPRESSED, unless the
+   * row has the flag already, the payload is shorter than MIN_COMPRESSIBLE_BYTES or longer than MAX_EXPANDED_BYTES, or it
+   * would not become shorter (storage.md 4). Bytes of `out` from result[0] to `outLimit` are undefined afterwards.
    */
   seal(
     chunk: Uint8Array,
@@ -65,6 +77,22 @@ export interface Codec {
     stopAt: number,
     sequence: number,
     result: Float64Array,
+    compression: Compression,
+  ): number;
+  /**
+   * Decodes the payloads of rows [first, count) that have the flag COMPRESSED into `out`, one behind the other, and sets
+   * spots[2 i], spots[2 i + 1] to position and length of row first + i's payload there. The position is -1 when there is
+   * none: the row is not compressed, its codec is neither none nor LZ4, it names a dictionary, claims more than
+   * MAX_EXPANDED_BYTES, or does not decode to exactly the length that it claims. Returns the first row that had no room in
+   * `out`, else `count`. `out` is at most 2 GiB.
+   */
+  expand(
+    buffer: Uint8Array,
+    table: Int32Array,
+    first: number,
+    count: number,
+    out: Uint8Array,
+    spots: Int32Array,
   ): number;
   /**
    * Walks stored frames in buffer[start, end), checking each completely (header, lengths, body CRC, xxh3), filling one

@@ -45,7 +45,7 @@ const damagedFrames = fc
     const { chunk, table } = chunkOf(records);
     const out = new Uint8Array(chunk.length + 60 * records.length);
     const result = new Float64Array(1);
-    twin.seal(chunk, table, 0, records.length, out, 0, out.length, out.length, 1, result);
+    twin.seal(chunk, table, 0, records.length, out, 0, out.length, out.length, 1, result, 0);
     const bytes = out.slice(0, fixed ? result[0] : Math.ceil(result[0] * kept));
     for (const [where, bit] of flips) if (bytes.length > 0) bytes[Math.floor(where * bytes.length)] ^= 1 << bit;
     for (const at of headerFlips) if (at < bytes.length) bytes[at] ^= 1 << (at & 7);
@@ -107,6 +107,7 @@ describe.skipIf(addon === undefined)("the addon and its twin (skipped only where
               size * stop,
               sequence,
               result,
+              0,
             );
             const rows = new Int32Array(records.length * FIELDS);
             const scanned = new Float64Array(4);
@@ -147,7 +148,7 @@ describe.skipIf(addon === undefined)("the addon and its twin (skipped only where
         const [a, b] = pair.map((each) => {
           const out = new Uint8Array(2000);
           const result = new Float64Array(1);
-          const written = outcome(() => each.seal(chunk, table, 0, rows.length, out, 0, 2000, 2000, 0, result));
+          const written = outcome(() => each.seal(chunk, table, 0, rows.length, out, 0, 2000, 2000, 0, result, 0));
           return { written, result, out: typeof written === "number" ? Buffer.from(out).toString("hex") : "" };
         });
         expect(b).toEqual(a);
@@ -211,7 +212,7 @@ describe.skipIf(addon === undefined)("the addon and its twin (skipped only where
           return [
             outcome(() => each.crc32c(chunk, v, w)),
             outcome(() => each.xxh3(chunk, v, w)),
-            outcome(() => each.seal(chunk, table, v, w, out, x, y, 100, z, result)),
+            outcome(() => each.seal(chunk, table, v, w, out, x, y, 100, z, result, 0)),
             outcome(() => each.scan(chunk, v, w, table, x, y, result)),
             outcome(() => each.lz4Decompress(chunk, v, w, out, x, y)),
           ];
@@ -227,9 +228,11 @@ describe.skipIf(addon === undefined)("the addon and its twin (skipped only where
     const bytes = new Uint8Array(memory, 0, 1000);
     const [a, b] = pair.map((each) => [
       outcome(() =>
-        each.seal(bytes, new Int32Array(8), 0, 1, new Uint8Array(memory, 999), 0, 9, 9, 0, new Float64Array(1)),
+        each.seal(bytes, new Int32Array(8), 0, 1, new Uint8Array(memory, 999), 0, 9, 9, 0, new Float64Array(1), 0),
       ),
-      outcome(() => each.seal(bytes, new Int32Array(8), 0, 1, new Uint8Array(9), 0, 9, 9, 0, new Float64Array(memory))),
+      outcome(() =>
+        each.seal(bytes, new Int32Array(8), 0, 1, new Uint8Array(9), 0, 9, 9, 0, new Float64Array(memory), 0),
+      ),
       outcome(() => each.scan(bytes, 0, 0, new Int32Array(memory), 1, -1, new Float64Array(4))),
       outcome(() => each.scan(bytes, 0, 0, new Int32Array(8), 1, -1, new Float64Array(memory, 8, 4))),
       outcome(() => each.lz4Decompress(bytes, 0, 10, new Uint8Array(memory, 500), 0, 10)),
@@ -293,7 +296,7 @@ describe.each(codecs)("refusals: $name", ({ codec }) => {
     const good = [0, 0, 8, 3, 11, 3, 14, 3];
     const table = Int32Array.from([...good, ...good]);
     table[FIELDS + field] = value;
-    const call = () => codec.seal(chunk, table, 0, 2, new Uint8Array(900), 0, 900, 900, 0, new Float64Array(1));
+    const call = () => codec.seal(chunk, table, 0, 2, new Uint8Array(900), 0, 900, 900, 0, new Float64Array(1), 0);
     expect(call).toThrow(new RangeError("row 1 of the table does not fit the chunk or the limits of a record"));
     table[FIELDS + field] = good[field];
     expect(call()).toBe(2);
@@ -302,7 +305,7 @@ describe.each(codecs)("refusals: $name", ({ codec }) => {
   it("a sequence that would leave the exact numbers is refused", () => {
     const { chunk, table } = chunkOf([{ timestampMs: 0n }, { timestampMs: 0n }]);
     const seal = (sequence: number) =>
-      codec.seal(chunk, table, 0, 2, new Uint8Array(100), 0, 100, 100, sequence, new Float64Array(1));
+      codec.seal(chunk, table, 0, 2, new Uint8Array(100), 0, 100, 100, sequence, new Float64Array(1), 0);
     expect(seal(Number.MAX_SAFE_INTEGER - 1)).toBe(2);
     expect(() => seal(Number.MAX_SAFE_INTEGER)).toThrow(RangeError);
   });

@@ -9,7 +9,7 @@ function frameOf(codec: Codec, sequence: number, record: TableRecord): Uint8Arra
   const { chunk, table } = chunkOf([record]);
   const out = new Uint8Array(chunk.length + 100);
   const result = new Float64Array(1);
-  expect(codec.seal(chunk, table, 0, 1, out, 0, out.length, Number.POSITIVE_INFINITY, sequence, result)).toBe(1);
+  expect(codec.seal(chunk, table, 0, 1, out, 0, out.length, Number.POSITIVE_INFINITY, sequence, result, 0)).toBe(1);
   return out.slice(0, result[0]);
 }
 
@@ -266,7 +266,7 @@ describe.each(codecs)("codec: $name", ({ codec }) => {
     const result = new Float64Array(1);
     const seal = (outLimit: number, stopAt: number) => {
       out.fill(0xaa);
-      const written = codec.seal(chunk, table, 1, 4, out, 50, outLimit, stopAt, 90, result);
+      const written = codec.seal(chunk, table, 1, 4, out, 50, outLimit, stopAt, 90, result, 0);
       expect(out.subarray(result[0]).every((byte) => byte === 0xaa)).toBe(true);
       expect(out.subarray(0, 50).every((byte) => byte === 0xaa)).toBe(true);
       return [written, result[0]];
@@ -294,7 +294,7 @@ describe.each(codecs)("codec: $name", ({ codec }) => {
     table[2] = -7;
     table[4] = 1 << 30;
     const out = new Uint8Array(100);
-    expect(codec.seal(chunk, table, 0, 1, out, 0, 100, 100, 0, new Float64Array(1))).toBe(1);
+    expect(codec.seal(chunk, table, 0, 1, out, 0, 100, 100, 0, new Float64Array(1), 0)).toBe(1);
     expect(hex(out.subarray(0, 45))).toBe(hex(frameOf(codec, 0, { timestampMs: 5n, payload: text("x") })));
   });
 });

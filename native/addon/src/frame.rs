@@ -1,6 +1,8 @@
 //! The bytes of a stored record (storage.md 3): one frame written, one frame checked.
 
 use crate::checksum::{crc32c, crc32c_append, crc32c_of_words, xxh3_64};
+use crate::lz4;
+use crate::lz4_encoder::Encoder;
 
 /// Entries per record in a table; the order of the entries is that of `src/runtime/codec.ts`.
 pub const FIELDS: usize = 8;
@@ -14,7 +16,7 @@ const XXH3_FROM_BYTES: u64 = 65_536;
 pub const MAX_FRAME_BYTES: u64 = 1 << 30;
 const MAX_FIELD_BYTES: usize = 65_535;
 
-const COMPRESSED: u8 = 0x01;
+pub const COMPRESSED: u8 = 0x01;
 const HAS_KEY: u8 = 0x02;
 const HAS_XXH3: u8 = 0x04;
 const HAS_SUBJECT: u8 = 0x08;
@@ -31,12 +33,20 @@ pub struct Parts<'a> {
     key: &'a [u8],
     headers: &'a [u8],
     payload: &'a [u8],
+    /// Length of the frame when the payload is stored as it is.
     pub frame_bytes: usize,
+}
+
+/// Length of a frame around a body of `body` bytes, and of the xxh3 in it.
+#[inline]
+fn frame_and_xxh3_bytes(body: usize) -> (usize, usize) {
+    let xxh3 = if body as u64 >= XXH3_FROM_BYTES { XXH3_BYTES } else { 0 };
+    (HEADER_BYTES + body + xxh3 + TRAILER_BYTES, xxh3)
 }
 
 /// The part of `chunk` that a row names. The position of an empty part means nothing.
 #[inline]
-fn part(chunk: &[u8], position: i32, length: i32, limit: usize) -> Option<&[u8]> {
+pub fn part(chunk: &[u8], position: i32, length: i32, limit: usize) -> Option<&[u8]> {
     let length = usize::try_from(length).ok().filter(|length| *length <= limit)?;
     if length == 0 {
         return Some(&[]);
@@ -55,52 +65,80 @@ impl<'a> Parts<'a> {
         let key = part(chunk, key, key_length, MAX_FIELD_BYTES)?;
         let headers = part(chunk, headers, headers_length, MAX_FIELD_BYTES)?;
         let payload = part(chunk, payload, payload_length, MAX_FRAME_BYTES as usize - 1)?;
-        let body = key.len() + headers.len() + payload.len();
-        let has_xxh3 = body as u64 >= XXH3_FROM_BYTES;
-        let frame_bytes = HEADER_BYTES + body + TRAILER_BYTES + if has_xxh3 { XXH3_BYTES } else { 0 };
+        let (frame_bytes, _) = frame_and_xxh3_bytes(key.len() + headers.len() + payload.len());
         if frame_bytes as u64 > MAX_FRAME_BYTES {
             return None;
         }
-        let flags =
-            (flags as u8 & COMPRESSED) | if key.is_empty() { 0 } else { HAS_KEY } | if has_xxh3 { HAS_XXH3 } else { 0 };
+        let flags = (flags as u8 & COMPRESSED) | if key.is_empty() { 0 } else { HAS_KEY };
         Some(Self { flags, timestamp, key, headers, payload, frame_bytes })
     }
 
-    /// Writes the frame into `frame`, which has exactly `frame_bytes` bytes.
+    /// Writes the frame to the start of `frame`, which has `frame_bytes` bytes.
     #[inline]
     pub fn write(&self, frame: &mut [u8], sequence: u64) {
+        let at = HEADER_BYTES + self.key.len() + self.headers.len();
+        frame[at..at + self.payload.len()].copy_from_slice(self.payload);
+        // Of the part, not of its copy: bytes just stored come back late, and a bad copy would go unnoticed.
+        self.enclose(frame, sequence, self.flags, self.payload.len(), |crc, _| crc32c_append(crc, self.payload));
+    }
+
+    /// As `write`, with the payload compressed where the contract wants it (storage.md 4): from 64 bytes on, unless it is
+    /// compressed already, above what readers expand, or not made shorter. Returns the length of the frame; what lies
+    /// behind it in `frame` is undefined.
+    pub fn write_compressed(&self, frame: &mut [u8], sequence: u64, encoder: &mut Encoder) -> usize {
+        let at = HEADER_BYTES + self.key.len() + self.headers.len();
+        let payload = &mut frame[at..at + self.payload.len()];
+        let stored = if self.flags & COMPRESSED == 0 { lz4::store(self.payload, payload, encoder) } else { None };
+        let Some(stored) = stored else {
+            self.write(frame, sequence);
+            return self.frame_bytes;
+        };
+        self.enclose(frame, sequence, self.flags | COMPRESSED, stored, crc32c_append)
+    }
+
+    /// Everything around a payload of `payload_length` bytes that is in its place already. Returns the frame's length.
+    #[inline]
+    fn enclose(
+        &self,
+        frame: &mut [u8],
+        sequence: u64,
+        flags: u8,
+        payload_length: usize,
+        append_payload_crc: impl FnOnce(u32, &[u8]) -> u32,
+    ) -> usize {
+        let body_bytes = self.key.len() + self.headers.len() + payload_length;
+        let (frame_bytes, xxh3_bytes) = frame_and_xxh3_bytes(body_bytes);
+        let flags = flags | if xxh3_bytes > 0 { HAS_XXH3 } else { 0 };
         // As words, so that the checksum takes them from registers instead of waiting for partial stores.
         let words = [
-            START | u64::from(self.flags) << 24 | sequence << 32,
+            START | u64::from(flags) << 24 | sequence << 32,
             sequence >> 32 | self.timestamp << 32,
             self.timestamp >> 32 | (self.key.len() as u64) << 32,
-            self.headers.len() as u64 | (self.payload.len() as u64) << 32,
+            self.headers.len() as u64 | (payload_length as u64) << 32,
         ];
-        let (header, rest) = frame.split_at_mut(HEADER_BYTES);
+        let (header, rest) = frame[..frame_bytes].split_at_mut(HEADER_BYTES);
         for (target, word) in header.chunks_exact_mut(8).zip(words) {
             target.copy_from_slice(&word.to_le_bytes());
         }
         header[32..].copy_from_slice(&crc32c_of_words(&words).to_le_bytes());
 
-        let body_bytes = self.key.len() + self.headers.len() + self.payload.len();
         let (body, end) = rest.split_at_mut(body_bytes);
-        let (fields, payload) = body.split_at_mut(body_bytes - self.payload.len());
+        let (fields, payload) = body.split_at_mut(body_bytes - payload_length);
         if !fields.is_empty() {
             let (key, headers) = fields.split_at_mut(self.key.len());
             key.copy_from_slice(self.key);
             headers.copy_from_slice(self.headers);
         }
-        payload.copy_from_slice(self.payload);
+        let fields_crc = crc32c_append(crc32c_append(0, self.key), self.headers);
+        let body_crc = append_payload_crc(fields_crc, payload);
 
-        let (xxh3, trailer) = end.split_at_mut(end.len() - TRAILER_BYTES);
+        let (xxh3, trailer) = end.split_at_mut(xxh3_bytes);
         if !xxh3.is_empty() {
             xxh3.copy_from_slice(&xxh3_64(body).to_le_bytes());
         }
-        // Of the parts, not of their copy: bytes just stored come back late, and a bad copy would go unnoticed.
-        let fields_crc = crc32c_append(crc32c_append(0, self.key), self.headers);
-        let body_crc = crc32c_append(fields_crc, self.payload);
-        let trailer_word = u64::from(body_crc) | (self.frame_bytes as u64) << 32;
+        let trailer_word = u64::from(body_crc) | (frame_bytes as u64) << 32;
         trailer.copy_from_slice(&trailer_word.to_le_bytes());
+        frame_bytes
     }
 }
 

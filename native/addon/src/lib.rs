@@ -8,6 +8,7 @@ mod file;
 mod frame;
 mod io_thread;
 mod lz4;
+mod lz4_encoder;
 mod record;
 
 use napi_derive::napi;

@@ -1,13 +1,22 @@
 //! Runs of records: a table of positions sealed into frames, and frames walked into a table.
 
+use std::cell::RefCell;
+
 use napi::Result;
 use napi_derive::napi;
 
 use crate::arguments::{Elements, MAX_SAFE_INTEGER, disjoint, invalid, range, whole};
-use crate::frame::{FIELDS, Fault, Frame, Parts};
+use crate::frame::{COMPRESSED, FIELDS, Fault, Frame, Parts, part};
+use crate::lz4::{self, Room};
+use crate::lz4_encoder::Encoder;
 
 const END: u8 = 0;
 const SEQUENCE_MISMATCH: u8 = 12;
+
+thread_local! {
+    /// One for all calls: a fresh hash table for each record would cost as much as compressing it.
+    static ENCODER: RefCell<Encoder> = RefCell::new(Encoder::new());
+}
 
 /// Rows of a table of `entries` numbers.
 fn rows(entries: usize) -> u64 {
@@ -29,6 +38,7 @@ pub fn seal(
     stop_at: f64,
     sequence: f64,
     mut result: Elements<f64>,
+    compression: f64,
 ) -> Result<i32> {
     disjoint(&out, &chunk)?;
     disjoint(&out, &table)?;
@@ -43,30 +53,106 @@ pub fn seal(
     if result.is_empty() {
         return Err(invalid("result must have an entry"));
     }
-    // The cast saturates and takes NaN for 0, which stops before the first record.
-    let stop_at = stop_at.ceil() as usize;
-
-    let chunk = chunk.as_slice();
+    let compression = whole(compression, 1, "compression")?;
     let rows = &table.as_slice()[first as usize * FIELDS..count as usize * FIELDS];
-    let out = &mut out.as_mut_slice()[..out_range.end];
-    let mut position = out_range.start;
-    let mut written = 0;
-    for row in rows.chunks_exact(FIELDS) {
-        if position >= stop_at {
-            break;
+    let mut run = Run {
+        chunk: chunk.as_slice(),
+        rows,
+        out: &mut out.as_mut_slice()[..out_range.end],
+        position: out_range.start,
+        // The cast saturates and takes NaN for 0, which stops before the first record.
+        stop_at: stop_at.ceil() as usize,
+        sequence,
+    };
+    let sealed = if compression == 0 {
+        run.seal(|parts, frame, sequence| {
+            parts.write(frame, sequence);
+            parts.frame_bytes
+        })
+    } else {
+        ENCODER.with_borrow_mut(|encoder| {
+            run.seal(|parts, frame, sequence| parts.write_compressed(frame, sequence, encoder))
+        })
+    };
+    match sealed {
+        Ok(written) => {
+            result[0] = run.position as f64;
+            Ok(written)
         }
-        let Some(parts) = row.first_chunk().and_then(|row| Parts::from_row(row, chunk)) else {
-            return Ok(-1 - (first as i32 + written));
-        };
-        let Some(frame) = out[position..].get_mut(..parts.frame_bytes) else {
-            break;
-        };
-        parts.write(frame, sequence + written as u64);
-        position += parts.frame_bytes;
-        written += 1;
+        Err(bad) => Ok(-1 - (first as i32 + bad)),
     }
-    result[0] = position as f64;
-    Ok(written)
+}
+
+/// Records that are to be sealed, and where to.
+struct Run<'a> {
+    chunk: &'a [u8],
+    rows: &'a [i32],
+    out: &'a mut [u8],
+    position: usize,
+    stop_at: usize,
+    sequence: u64,
+}
+
+impl Run<'_> {
+    /// Seals records until one does not fit; `write` gives the length of a frame. The number of records, or the index of
+    /// a bad row as the error.
+    #[inline(always)]
+    fn seal(&mut self, mut write: impl FnMut(&Parts, &mut [u8], u64) -> usize) -> std::result::Result<i32, i32> {
+        let mut written = 0;
+        for row in self.rows.chunks_exact(FIELDS) {
+            if self.position >= self.stop_at {
+                break;
+            }
+            let Some(parts) = row.first_chunk().and_then(|row| Parts::from_row(row, self.chunk)) else {
+                return Err(written);
+            };
+            let Some(frame) = self.out[self.position..].get_mut(..parts.frame_bytes) else {
+                break;
+            };
+            self.position += write(&parts, frame, self.sequence + written as u64);
+            written += 1;
+        }
+        Ok(written)
+    }
+}
+
+/// Decodes the compressed payloads of records [first, count) into `out`, one behind the other, in one call. Results as
+/// `Codec.expand`; -1 - row for a row that does not fit.
+#[napi(catch_unwind)]
+pub fn expand(
+    buffer: Elements<u8>,
+    table: Elements<i32>,
+    first: f64,
+    count: f64,
+    mut out: Elements<u8>,
+    mut spots: Elements<i32>,
+) -> Result<i32> {
+    disjoint(&out, &buffer)?;
+    disjoint(&out, &table)?;
+    disjoint(&spots, &buffer)?;
+    disjoint(&spots, &table)?;
+    disjoint(&spots, &out)?;
+    let count = whole(count, rows(table.len()).min(i32::MAX as u64), "count")?;
+    let first = whole(first, count, "first")?;
+    whole((count - first) as f64, spots.len() as u64 / 2, "count - first")?;
+    let buffer = buffer.as_slice();
+    let rows = &table.as_slice()[first as usize * FIELDS..count as usize * FIELDS];
+    let mut room = Room::new(out.as_mut_slice());
+    let mut row_number = first as i32;
+    for (row, spot) in rows.chunks_exact(FIELDS).zip(spots.as_mut_slice().chunks_exact_mut(2)) {
+        let Some(stored) = part(buffer, row[6], row[7], i32::MAX as usize) else {
+            return Ok(-1 - row_number);
+        };
+        let compressed = row[0] & i32::from(COMPRESSED) != 0;
+        let found = if compressed { lz4::expand(stored, &mut room) } else { lz4::Expanded::Not };
+        match found {
+            lz4::Expanded::At(at, length) => spot.copy_from_slice(&[at as i32, length as i32]),
+            lz4::Expanded::Not => spot.copy_from_slice(&[-1, 0]),
+            lz4::Expanded::NoRoom => break,
+        }
+        row_number += 1;
+    }
+    Ok(row_number)
 }
 
 /// Checks stored frames and finds their parts in one call: no call into the engine per record. Results as `Codec.scan`.

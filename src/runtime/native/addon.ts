@@ -5,7 +5,7 @@ import { addonFile, embeddedAddon } from "./embedded.ts";
 import { loadBytes, loadFile } from "./load.ts";
 
 /** The version of the addon crate that these sources call (native/Cargo.toml). */
-export const ADDON_VERSION = "0.1.0";
+export const ADDON_VERSION = "0.2.0";
 
 /**
  * Runs file jobs in order on a thread of its own. `callback(id, errno, step)` comes once per job, in the order of
@@ -51,7 +51,7 @@ export interface Addon extends Omit<RawAddon, "version" | "flock" | "fallocate">
   fallocate(fd: number, length: number): void;
 }
 
-/** The exports of the addon, as they are: of the codec's functions, `seal` answers -1 - row for a row that does not fit. */
+/** The exports of the addon, as they are: of the codec's functions, `seal` and `expand` answer -1 - row for a row that does not fit. */
 export interface RawAddon extends Omit<Codec, "kind"> {
   version(): string;
   /** `length` (1 to 2^30 - 1) zeroed bytes at an address that is a multiple of 4096, freed with the buffer. */
@@ -102,6 +102,7 @@ export function toAddon(exports: unknown): Addon {
     crc32c: raw.crc32c,
     xxh3: raw.xxh3,
     seal: raw.seal,
+    expand: raw.expand,
     scan: raw.scan,
     lz4Decompress: raw.lz4Decompress,
     alignedBuffer: raw.alignedBuffer,

@@ -1,4 +1,4 @@
-import { FIELDS } from "../codec.ts";
+import { Compression, FIELDS } from "../codec.ts";
 
 /**
  * The argument checks of both codecs, so that they refuse the same calls with the same words. They look at what a call
@@ -38,7 +38,9 @@ export function checkSeal(
   outLimit: number,
   sequence: number,
   result: Float64Array,
+  compression: number,
 ): void {
+  checkWhole(compression, Compression.Lz4, "compression");
   checkWhole(count, Math.floor(table.length / FIELDS), "count");
   checkWhole(first, count, "first");
   checkWhole(sequence, Number.MAX_SAFE_INTEGER - Math.max(count - first - 1, 0), "sequence");
@@ -46,6 +48,26 @@ export function checkSeal(
   checkDisjoint(out, chunk);
   checkDisjoint(out, table);
   checkResult(result, 1, out, chunk, table);
+}
+
+/** The arguments of Codec.expand, rows apart. Throws RangeError. */
+export function checkExpand(
+  buffer: Uint8Array,
+  table: Int32Array,
+  first: number,
+  count: number,
+  out: Uint8Array,
+  spots: Int32Array,
+): void {
+  checkWhole(out.length, MAX_POSITION, "length of out");
+  checkWhole(count, Math.floor(table.length / FIELDS), "count");
+  checkWhole(first, count, "first");
+  checkWhole(count - first, Math.floor(spots.length / 2), "count - first");
+  checkDisjoint(out, buffer);
+  checkDisjoint(out, table);
+  checkDisjoint(spots, buffer);
+  checkDisjoint(spots, table);
+  checkDisjoint(spots, out);
 }
 
 /** The arguments of Codec.scan. Throws RangeError. */

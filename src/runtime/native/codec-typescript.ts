@@ -1,7 +1,8 @@
 import { buf as crc32cOf } from "crc-32/crc32c.js";
 import type { Codec } from "../codec.ts";
-import { checkLz4, checkRange, checkScan, checkSeal } from "./codec-arguments.ts";
+import { checkExpand, checkLz4, checkRange, checkScan, checkSeal } from "./codec-arguments.ts";
 import { decodeLz4Block } from "./lz4-typescript.ts";
+import { expand } from "./payload-typescript.ts";
 import type { Checksums } from "./scan-typescript.ts";
 import { scan } from "./scan-typescript.ts";
 import { seal } from "./seal-typescript.ts";
@@ -33,9 +34,27 @@ export function typescriptCodec(xxh3 = findXxh3()): Codec {
       return xxh3(buffer, start, end);
     },
 
-    seal(chunk, table, first, count, out, outStart, outLimit, stopAt, sequence, result) {
-      checkSeal(chunk, table, first, count, out, outStart, outLimit, sequence, result);
-      return seal(checksums, chunk, table, first, count, out, outStart, outLimit, stopAt, sequence, result);
+    seal(chunk, table, first, count, out, outStart, outLimit, stopAt, sequence, result, compression) {
+      checkSeal(chunk, table, first, count, out, outStart, outLimit, sequence, result, compression);
+      return seal(
+        checksums,
+        chunk,
+        table,
+        first,
+        count,
+        out,
+        outStart,
+        outLimit,
+        stopAt,
+        sequence,
+        result,
+        compression,
+      );
+    },
+
+    expand(buffer, table, first, count, out, spots) {
+      checkExpand(buffer, table, first, count, out, spots);
+      return expand(buffer, table, first, count, out, spots);
     },
 
     scan(buffer, start, end, table, maxRecords, sequence, result) {
