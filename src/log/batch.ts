@@ -6,8 +6,12 @@ import type { SegmentEntry } from "./segment-entry.ts";
  */
 export interface Batch {
   buffer: Uint8Array;
-  /** Where in the buffer the next record goes; bytes [0, end) are records. */
+  /** Where in the buffer its records begin: in front of them is what the file's last block has already (direct writes). */
+  readonly start: number;
+  /** Where in the buffer the next record goes; bytes [start, end) are records. */
   end: number;
+  /** Records end at or before this place in the buffer. */
+  limit: number;
   /** The segment the records belong to. Its file may not exist yet while the roll before it runs. */
   segment: SegmentEntry;
   /** File position of buffer[0]. */
@@ -23,6 +27,7 @@ export interface Batch {
  * A record larger than a batch gets a buffer of its own, which is not kept.
  */
 export class BatchPool {
+  /** Length of its buffers. */
   readonly batchBytes: number;
   readonly #capacity: number;
   readonly #allocate: (length: number) => Uint8Array;
@@ -48,9 +53,10 @@ export class BatchPool {
     return this.#free.pop() ?? this.#allocate(this.batchBytes);
   }
 
-  give(buffer: Uint8Array): void {
+  /** Ends what take() began. The buffer may be another one of the same length, or be kept by somebody (undefined). */
+  give(buffer: Uint8Array | undefined): void {
     this.#taken -= 1;
-    if (buffer.length === this.batchBytes) this.#free.push(buffer);
+    if (buffer?.length === this.batchBytes) this.#free.push(buffer);
   }
 
   /** Takes back a buffer whose batch got another one in its place. */

@@ -59,7 +59,7 @@ export class Log {
       clock,
       events,
     );
-    return new Log(writer, new LogReader(writer.segments, files, codec), recovered);
+    return new Log(writer, new LogReader(writer.segments, files, codec, writer.tailCache), recovered);
   }
 
   get nextOffset(): number {

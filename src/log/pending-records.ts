@@ -6,7 +6,7 @@ import {
   FIELD_PAYLOAD_LENGTH,
   FIELDS,
 } from "../runtime/codec.ts";
-import type { FileSystem } from "../runtime/file-system.ts";
+import { DIRECT_BLOCK_BYTES, type File, type FileSystem } from "../runtime/file-system.ts";
 import { type Batch, BatchPool } from "./batch.ts";
 import { segmentName } from "./names.ts";
 import {
@@ -16,6 +16,7 @@ import {
   SEGMENT_HEADER_LENGTH,
 } from "./segment.ts";
 import { SegmentEntry } from "./segment-entry.ts";
+import { TailBlock, wholeBlocks } from "./tail-block.ts";
 
 /** Documented cap of one barrier's bytes (storage.md 14.2); larger buffered writes also get slower per byte. */
 const BATCH_BYTES = 1024 * 1024;
@@ -26,6 +27,8 @@ export interface PendingOptions {
   readonly root: string;
   readonly maxSegmentBytes: number;
   readonly maxPendingBytes: number;
+  /** Batches are written around the page cache, in whole blocks (storage.md 16). Default false. */
+  readonly directWrites?: boolean;
   /** How payloads are stored. Default: as they are. */
   readonly compression?: Compression;
 }
@@ -39,6 +42,11 @@ export class PendingRecords {
   readonly #files: FileSystem;
   readonly #codec: Codec;
   readonly #pool: BatchPool;
+  readonly #headerOf: (segment: SegmentEntry) => Uint8Array;
+  /** Most bytes of records in one batch, unless it is a single record. */
+  readonly #batchBytes: number;
+  /** Of the segment being filled, with direct writes. */
+  readonly #tailBlock: TailBlock | undefined;
   readonly #result = new Float64Array(4);
 
   #nextOffset: number;
@@ -50,17 +58,22 @@ export class PendingRecords {
   #waiting: Batch[] = [];
   #largePending = false;
 
-  /** `last` is the segment to go on with; without one, segment `nextSegmentId` is planned. */
+  /**
+   * `last` is the segment to go on with, its file open; without one, segment `nextSegmentId` is planned. `headerOf` makes the
+   * header of a planned segment. Throws FileSystemError.
+   */
   constructor(
     options: PendingOptions,
     start: { readonly nextSegmentId: number; readonly nextOffset: number; readonly nextSequence: number },
     last: SegmentEntry | undefined,
     files: FileSystem,
     codec: Codec,
+    headerOf: (segment: SegmentEntry) => Uint8Array,
   ) {
     this.#options = options;
     this.#files = files;
     this.#codec = codec;
+    this.#headerOf = headerOf;
     this.#nextOffset = start.nextOffset;
     this.#nextSequence = start.nextSequence;
     // Never more than a segment: recovery takes a larger torn end for more than a power cut (storage.md 19).
@@ -68,8 +81,13 @@ export class PendingRecords {
       options.maxSegmentBytes,
       Math.max(64 * 1024, Math.min(BATCH_BYTES, options.maxPendingBytes / 2)),
     );
-    this.#pool = new BatchPool(options.maxPendingBytes, batchBytes, (length) => files.alignedBuffer(length));
-    this.#fillSegment = last ?? this.#planSegment(start.nextSegmentId);
+    this.#batchBytes = batchBytes;
+    this.#tailBlock = options.directWrites ? new TailBlock() : undefined;
+    // Of a small buffer the block that is carried over would take too large a share.
+    const carried = batchBytes < BATCH_BYTES ? DIRECT_BLOCK_BYTES : 0;
+    const bufferBytes = options.directWrites ? wholeBlocks(batchBytes + carried) : batchBytes;
+    this.#pool = new BatchPool(options.maxPendingBytes, bufferBytes, (length) => files.alignedBuffer(length));
+    this.#fillSegment = this.#goOnWith(last) ?? this.#planSegment(start.nextSegmentId);
   }
 
   /** Offset of the next record to be appended. */
@@ -107,7 +125,7 @@ export class PendingRecords {
       const room = this.#options.maxSegmentBytes - segment.end;
       if ((room <= 0 && segment.count > 0) || segment.count >= MAX_RECORDS_PER_SEGMENT) {
         // A record as large as the segment and the footer are two writes, for the same reason as the batch's size.
-        if (batch.end + SEGMENT_FOOTER_LENGTH > this.#options.maxSegmentBytes) {
+        if (batch.end - batch.start + SEGMENT_FOOTER_LENGTH > this.#options.maxSegmentBytes) {
           this.#closeFilling();
         } else {
           this.#sealFilling(batch);
@@ -116,7 +134,6 @@ export class PendingRecords {
       }
       // An empty segment takes one record whatever its size; a full one takes none.
       const stopAt = batch.end + (segment.count === 0 ? Math.max(room, 1) : room);
-      const limit = batch.buffer.length - SEGMENT_FOOTER_LENGTH;
       const written = this.#codec.seal(
         chunk,
         table,
@@ -124,7 +141,7 @@ export class PendingRecords {
         end,
         batch.buffer,
         batch.end,
-        limit,
+        batch.limit,
         stopAt,
         this.#nextSequence,
         this.#result,
@@ -159,8 +176,8 @@ export class PendingRecords {
     if (behind !== undefined) return undefined;
     const filling = this.#filling;
     if (filling === undefined || filling.count === 0) return undefined;
-    this.#filling = undefined;
-    return filling;
+    this.#closeFilling();
+    return this.#waiting.shift();
   }
 
   /** Takes a batch back that cannot be written yet; it is the next one again. */
@@ -168,16 +185,16 @@ export class PendingRecords {
     this.#waiting.unshift(batch);
   }
 
-  /** The batch is written or given up: its buffer is free. */
-  release(batch: Batch): void {
+  /** The batch is written or given up. `free` is its buffer, or another one in its place; undefined if somebody keeps it. */
+  release(batch: Batch, free: Uint8Array | undefined): void {
     if (batch.buffer.length > this.#pool.batchBytes) this.#largePending = false;
-    this.#pool.give(batch.buffer);
+    this.#pool.give(free);
   }
 
   /** Forgets all records here. */
   drop(): void {
     this.#closeFilling();
-    for (const batch of this.#waiting) this.release(batch);
+    for (const batch of this.#waiting) this.release(batch, batch.buffer);
     this.#waiting = [];
   }
 
@@ -185,7 +202,7 @@ export class PendingRecords {
   mintFrom(offset: number, last: SegmentEntry | undefined, nextSegmentId: number): void {
     this.#nextSequence -= this.#nextOffset - offset;
     this.#nextOffset = offset;
-    this.#fillSegment = last ?? this.#planSegment(nextSegmentId);
+    this.#fillSegment = this.#goOnWith(last) ?? this.#planSegment(nextSegmentId);
   }
 
   /** Frees spare buffers, once traffic has stopped. */
@@ -196,11 +213,14 @@ export class PendingRecords {
   #startBatch(): Batch | undefined {
     const buffer = this.#pool.take();
     if (buffer === undefined) return undefined;
+    const start = this.#tailBlock?.carryOver(buffer) ?? 0;
     this.#filling = {
       buffer,
-      end: 0,
+      start,
+      end: start,
+      limit: Math.min(start + this.#batchBytes, buffer.length) - SEGMENT_FOOTER_LENGTH,
       segment: this.#fillSegment,
-      position: this.#fillSegment.end,
+      position: this.#fillSegment.end - start,
       baseOffset: this.#nextOffset,
       count: 0,
       seals: false,
@@ -210,6 +230,7 @@ export class PendingRecords {
 
   #closeFilling(): void {
     if (this.#filling === undefined) return;
+    this.#tailBlock?.keep(this.#filling.buffer, this.#filling.end);
     this.#waiting.push(this.#filling);
     this.#filling = undefined;
   }
@@ -234,7 +255,10 @@ export class PendingRecords {
     const at = row * FIELDS;
     const body = table[at + FIELD_KEY_LENGTH] + table[at + FIELD_HEADERS_LENGTH] + table[at + FIELD_PAYLOAD_LENGTH];
     const spare = batch.buffer;
-    batch.buffer = this.#files.alignedBuffer(body + RECORD_OVERHEAD_BYTES + SEGMENT_FOOTER_LENGTH);
+    batch.limit = batch.start + body + RECORD_OVERHEAD_BYTES;
+    const length = batch.limit + SEGMENT_FOOTER_LENGTH;
+    batch.buffer = this.#files.alignedBuffer(this.#tailBlock === undefined ? length : wholeBlocks(length));
+    batch.buffer.set(spare.subarray(0, batch.start));
     this.#pool.restore(spare);
     this.#largePending = true;
     return true;
@@ -242,6 +266,14 @@ export class PendingRecords {
 
   #planSegment(id: number): SegmentEntry {
     const path = `${this.#options.root}/${segmentName(id)}`;
-    return new SegmentEntry(id, path, this.#nextOffset, this.#nextSequence, SEGMENT_HEADER_LENGTH);
+    const segment = new SegmentEntry(id, path, this.#nextOffset, this.#nextSequence, SEGMENT_HEADER_LENGTH);
+    segment.header = this.#headerOf(segment);
+    this.#tailBlock?.begin(segment.header);
+    return segment;
+  }
+
+  #goOnWith(segment: SegmentEntry | undefined): SegmentEntry | undefined {
+    if (segment !== undefined) this.#tailBlock?.readBack(segment.file as File, segment.end);
+    return segment;
   }
 }

@@ -1,6 +1,7 @@
 import { type Codec, FIELDS, ScanStop } from "../runtime/codec.ts";
 import type { File, FileSystem } from "../runtime/file-system.ts";
 import type { SegmentEntry } from "./segment-entry.ts";
+import type { TailCache } from "./tail-cache.ts";
 
 const WINDOW_BYTES = 256 * 1024;
 const WINDOW_RECORDS = 2048;
@@ -38,15 +39,17 @@ export class LogReader {
   readonly #segments: readonly SegmentEntry[];
   readonly #files: FileSystem;
   readonly #codec: Codec;
+  readonly #tailCache: TailCache | undefined;
   readonly #windows: Window[] = [];
   readonly #openForReading: SegmentEntry[] = [];
   readonly #result = new Float64Array(4);
 
-  /** `segments` is the writer's own list: what it appends is seen here. */
-  constructor(segments: readonly SegmentEntry[], files: FileSystem, codec: Codec) {
+  /** `segments` is the writer's own list: what it appends is seen here. So is what `tailCache` has. */
+  constructor(segments: readonly SegmentEntry[], files: FileSystem, codec: Codec, tailCache?: TailCache) {
     this.#segments = segments;
     this.#files = files;
     this.#codec = codec;
+    this.#tailCache = tailCache;
   }
 
   /**
@@ -108,7 +111,8 @@ export class LogReader {
     if (window.buffer.length !== WINDOW_BYTES) window.buffer = new Uint8Array(WINDOW_BYTES);
     const maxRecords = Math.min(WINDOW_RECORDS, visibleHead - at);
     for (;;) {
-      const read = file.read(window.buffer, 0, length, position);
+      const inMemory = this.#tailCache?.read(segment, window.buffer, 0, length, position) ?? false;
+      const read = inMemory ? length : file.read(window.buffer, 0, length, position);
       const sequence = segment.baseSequence + (at - segment.baseOffset);
       const found = this.#codec.scan(window.buffer, 0, read, window.rows, maxRecords, sequence, this.#result);
       if (found > 0) {

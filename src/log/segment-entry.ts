@@ -16,6 +16,8 @@ export class SegmentEntry {
   /** File position up to which readers may go: behind `end` by what is not written, or not synced, yet. */
   visibleEnd: number;
   sealed: boolean;
+  /** The first bytes of its file, from when the segment is planned until the file is made. */
+  header: Uint8Array | undefined;
   /** Open while in use: always for the active segment, on demand for sealed ones. */
   file: File | undefined;
   readonly #anchorOffsets: number[];
@@ -30,6 +32,7 @@ export class SegmentEntry {
     this.end = firstPosition;
     this.visibleEnd = firstPosition;
     this.sealed = false;
+    this.header = undefined;
     this.file = undefined;
     this.#anchorOffsets = [baseOffset];
     this.#anchorPositions = [firstPosition];

@@ -1,8 +1,16 @@
 import type { Clock } from "../runtime/clock.ts";
 import type { Codec } from "../runtime/codec.ts";
-import type { Barrier, File, FileSystem, IoQueue } from "../runtime/file-system.ts";
-import { encodeSegmentHeader, SEGMENT_HEADER_LENGTH } from "./segment.ts";
+import {
+  type Barrier,
+  DIRECT_BLOCK_BYTES,
+  type File,
+  type FileSystem,
+  type FileSystemError,
+  type IoQueue,
+} from "../runtime/file-system.ts";
+import { encodeSegmentHeader } from "./segment.ts";
 import type { SegmentEntry } from "./segment-entry.ts";
+import { format, formatNow } from "./segment-format.ts";
 
 /**
  * What became of a creation: the open file; nothing, and it may be tried again (the failure came before any barrier); or a
@@ -18,13 +26,15 @@ export class SegmentMaker {
   readonly #queue: IoQueue;
   readonly #directory: File;
   readonly #maxSegmentBytes: number;
+  readonly #direct: boolean;
 
-  /** `directory` is the log root, open for its barrier. */
+  /** `directory` is the log root, open for its barrier. `direct`: files are opened for direct writes, and formatted. */
   constructor(
     world: { readonly files: FileSystem; readonly codec: Codec; readonly clock: Clock },
     queue: IoQueue,
     directory: File,
     maxSegmentBytes: number,
+    direct: boolean,
   ) {
     this.#files = world.files;
     this.#codec = world.codec;
@@ -32,11 +42,26 @@ export class SegmentMaker {
     this.#queue = queue;
     this.#directory = directory;
     this.#maxSegmentBytes = maxSegmentBytes;
+    this.#direct = direct;
+  }
+
+  /** The header of a segment that is about to be made. */
+  headerOf(segment: SegmentEntry): Uint8Array {
+    return encodeSegmentHeader(
+      {
+        segmentId: segment.id,
+        baseSequence: segment.baseSequence,
+        baseOffset: segment.baseOffset,
+        createdUnixMs: this.#clock.wallMs(),
+      },
+      this.#codec,
+    );
   }
 
   /** Opens an unsealed segment to go on with it. Throws FileSystemError. */
   resume(segment: SegmentEntry): File {
-    const file = this.#files.open(segment.path, "write");
+    const file = this.#direct ? this.#files.openDirect(segment.path, "write") : this.#files.open(segment.path, "write");
+    // Recovery cut off what was formatted. It is not done again: a start must not wait for a whole segment's zeros.
     this.#preallocate(file);
     return file;
   }
@@ -45,8 +70,10 @@ export class SegmentMaker {
   createNow(segment: SegmentEntry): File {
     const file = this.#openNew(segment);
     try {
-      file.write(this.#headerOf(segment), 0, SEGMENT_HEADER_LENGTH, 0);
-      this.#preallocate(file);
+      if (this.#direct) formatNow(this.#files, file, this.#maxSegmentBytes);
+      const header = this.#headerWrite(segment);
+      file.write(header, 0, header.length, 0);
+      if (!this.#direct) this.#preallocate(file);
       file.sync("data");
       this.#directory.sync("full");
       return file;
@@ -80,26 +107,40 @@ export class SegmentMaker {
         },
       });
     };
-    this.#queue.submit({
-      file,
-      write: { buffer: this.#headerOf(segment), offset: 0, length: SEGMENT_HEADER_LENGTH, position: 0 },
-      allocateTo: this.#maxSegmentBytes,
-      barrier: "none",
-      done: (error) => {
-        if (error === undefined) {
-          barrier(file, "data", () => barrier(this.#directory, "full", () => done({ file })));
-          return;
-        }
-        file.close();
-        done("refused");
-      },
+    const refuse = (error: FileSystemError): void => {
+      file.close();
+      // Trying again would not help: the device wants another alignment.
+      done(this.#direct && error.code === "EINVAL" ? { failed: error } : "refused");
+    };
+    const begin = (): void => {
+      const buffer = this.#headerWrite(segment);
+      this.#queue.submit({
+        file,
+        write: { buffer, offset: 0, length: buffer.length, position: 0 },
+        allocateTo: this.#direct ? undefined : this.#maxSegmentBytes,
+        barrier: "none",
+        done: (error) => {
+          if (error !== undefined) refuse(error);
+          else barrier(file, "data", () => barrier(this.#directory, "full", () => done({ file })));
+        },
+      });
+    };
+    if (!this.#direct) {
+      begin();
+      return;
+    }
+    format(this.#files, this.#queue, file, this.#maxSegmentBytes, (error) => {
+      if (error !== undefined) refuse(error);
+      else barrier(file, "full", begin);
     });
   }
 
   #openNew(segment: SegmentEntry): File {
     // A leftover is from a creation that never became active: nothing refers to it (storage.md 14.3).
     if (this.#files.stat(segment.path) !== undefined) this.#files.remove(segment.path);
-    return this.#files.open(segment.path, "create-new");
+    return this.#direct
+      ? this.#files.openDirect(segment.path, "create-new")
+      : this.#files.open(segment.path, "create-new");
   }
 
   #preallocate(file: File): void {
@@ -110,16 +151,14 @@ export class SegmentMaker {
     }
   }
 
-  #headerOf(segment: SegmentEntry): Uint8Array {
-    return encodeSegmentHeader(
-      {
-        segmentId: segment.id,
-        baseSequence: segment.baseSequence,
-        baseOffset: segment.baseOffset,
-        createdUnixMs: this.#clock.wallMs(),
-      },
-      this.#codec,
-    );
+  /** What is written first: the header, in a block of its own for a direct write. */
+  #headerWrite(segment: SegmentEntry): Uint8Array {
+    const header = segment.header ?? this.headerOf(segment);
+    segment.header = undefined;
+    if (!this.#direct) return header;
+    const block = this.#files.alignedBuffer(DIRECT_BLOCK_BYTES);
+    block.set(header);
+    return block;
   }
 
   /** A file that only the page cache may have is not left for the next start to find. */

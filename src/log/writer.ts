@@ -1,21 +1,31 @@
 import type { Clock } from "../runtime/clock.ts";
-import type { Codec } from "../runtime/codec.ts";
-import type { Barrier, File, FileSystem, FileSystemError, IoQueue } from "../runtime/file-system.ts";
+import type { Codec, Compression } from "../runtime/codec.ts";
+import {
+  type Barrier,
+  DIRECT_BLOCK_BYTES,
+  type File,
+  type FileSystem,
+  FileSystemError,
+  type IoQueue,
+} from "../runtime/file-system.ts";
 import type { Batch } from "./batch.ts";
 import { leaveToRestart } from "./doubtful-tail.ts";
 import { BarrierPolicy, type Durability } from "./durability.ts";
-import { identityProblem } from "./file-identity.ts";
+import { IdentityCheck } from "./file-identity.ts";
 import { PendingRecords } from "./pending-records.ts";
 import { SEGMENT_FOOTER_LENGTH } from "./segment.ts";
 import type { SegmentEntry } from "./segment-entry.ts";
 import { SegmentMaker } from "./segment-maker.ts";
+import { wholeBlocks } from "./tail-block.ts";
+import { TailCache } from "./tail-cache.ts";
 
-/** Below this a relaxed-level write is cheaper on the main thread than the hand-over to the I/O thread. */
-const DIRECT_WRITE_BYTES = 64 * 1024;
+/** Below this a write to the page cache is cheaper on the main thread than the hand-over to the I/O thread. */
+const IMMEDIATE_WRITE_BYTES = 64 * 1024;
+/** Bounds of what is kept of the newest batches for readers, with direct writes. */
+const MIN_TAIL_BYTES = 1024 * 1024;
+const MAX_TAIL_BYTES = 4 * 1024 * 1024;
 /** Batches that the I/O thread may have: the one it works on, and the next. */
 const MAX_FLYING = 2;
-/** How often the active file's path is compared with the open inode (README ruling 12). */
-const IDENTITY_CHECK_MS = 500;
 /** After this long without an append the spare batches are given back. */
 const IDLE_MS = 5_000;
 
@@ -24,6 +34,10 @@ export interface WriterOptions {
   readonly maxSegmentBytes: number;
   readonly maxPendingBytes: number;
   readonly durability: Durability;
+  /** Segments are written around the page cache (storage.md 16). Default false. */
+  readonly directWrites?: boolean;
+  /** How payloads are stored. Default: as they are. */
+  readonly compression?: Compression;
 }
 
 /** Where the writer goes on after recovery. */
@@ -50,11 +64,15 @@ export interface WriterEvents {
  */
 export class LogWriter {
   readonly segments: SegmentEntry[];
+  /** What readers find in memory; undefined where they have the page cache. */
+  readonly tailCache: TailCache | undefined;
+  readonly #direct: boolean;
   readonly #files: FileSystem;
   readonly #clock: Clock;
   readonly #events: WriterEvents;
   readonly #queue: IoQueue;
   readonly #directory: File;
+  readonly #identity: IdentityCheck;
   readonly #maker: SegmentMaker;
   readonly #pending: PendingRecords;
   readonly #policy: BarrierPolicy;
@@ -72,7 +90,6 @@ export class LogWriter {
   #batchStartedMs: number | undefined;
   #pumping = false;
   #frozen: Error | undefined;
-  #lastIdentityCheckMs: number;
   #lastSeenOffset = 0;
   #lastAppendMs = 0;
   #closing: (() => void) | undefined;
@@ -85,6 +102,10 @@ export class LogWriter {
     clock: Clock,
     events: WriterEvents,
   ) {
+    this.#direct = options.directWrites ?? false;
+    this.tailCache = this.#direct
+      ? new TailCache(Math.min(MAX_TAIL_BYTES, Math.max(MIN_TAIL_BYTES, options.maxPendingBytes / 2)))
+      : undefined;
     this.#files = files;
     this.#clock = clock;
     this.#events = events;
@@ -92,15 +113,21 @@ export class LogWriter {
     this.#visibleHead = start.nextOffset;
     this.#durableHead = start.nextOffset;
     this.#policy = new BarrierPolicy(options.durability, clock.monotonicMs());
-    this.#lastIdentityCheckMs = clock.monotonicMs();
     this.#queue = files.createQueue();
     this.#directory = files.openDirectory(options.root);
-    this.#maker = new SegmentMaker({ files, codec, clock }, this.#queue, this.#directory, options.maxSegmentBytes);
+    this.#identity = new IdentityCheck(files, clock, this.#directory);
+    const maker = new SegmentMaker(
+      { files, codec, clock },
+      this.#queue,
+      this.#directory,
+      options.maxSegmentBytes,
+      this.#direct,
+    );
+    this.#maker = maker;
     const last = this.#active;
-    this.#pending = new PendingRecords(options, start, last, files, codec);
-    if (last !== undefined) {
-      last.file = this.#maker.resume(last);
-    } else {
+    if (last !== undefined) last.file = maker.resume(last);
+    this.#pending = new PendingRecords(options, start, last, files, codec, (segment) => maker.headerOf(segment));
+    if (last === undefined) {
       const first = this.#pending.nextSegment;
       first.file = this.#maker.createNow(first);
       this.segments.push(first);
@@ -177,8 +204,8 @@ export class LogWriter {
 
   /** To be called a few times a second: late barriers of level `interval`, the identity check, spare memory. */
   tick(): void {
-    if (this.#frozen !== undefined || this.#busy || this.#flying > 0) return;
-    if (!this.#checkIdentity()) return;
+    if (this.#frozen !== undefined || !this.#identityHolds()) return;
+    if (this.#busy || this.#flying > 0) return;
     const nowMs = this.#clock.monotonicMs();
     if (this.#policy.overdue(nowMs)) this.#barrierOnly();
     if (this.nextOffset !== this.#lastSeenOffset) {
@@ -186,6 +213,7 @@ export class LogWriter {
       this.#lastAppendMs = nowMs;
     } else if (nowMs - this.#lastAppendMs >= IDLE_MS && this.#pending.idle) {
       this.#pending.trim();
+      this.tailCache?.clear();
     }
   }
 
@@ -217,12 +245,17 @@ export class LogWriter {
   #write(batch: Batch): void {
     const file = batch.segment.file as File;
     const nowMs = this.#clock.monotonicMs();
-    const barrier: Barrier = batch.seals ? "full" : this.#policy.wantsBarrier(batch.end, nowMs) ? "data" : "none";
+    const covered = this.#policy.handOver(batch.end - batch.start, batch.seals, nowMs);
+    const barrier: Barrier = batch.seals ? "full" : covered ? "data" : "none";
     const alone = this.#flying === 0;
     this.#flying += 1;
     if (alone) this.#batchStartedMs = nowMs;
     this.#flyingSegment = batch.segment;
-    if (barrier === "none" && alone && batch.end <= DIRECT_WRITE_BYTES) {
+    let length = batch.end;
+    if (this.#direct) {
+      length = wholeBlocks(batch.end);
+      batch.buffer.fill(0, batch.end, length);
+    } else if (barrier === "none" && alone && length <= IMMEDIATE_WRITE_BYTES) {
       try {
         file.write(batch.buffer, 0, batch.end, batch.position);
       } catch (error) {
@@ -234,7 +267,7 @@ export class LogWriter {
     }
     this.#queue.submit({
       file,
-      write: { buffer: batch.buffer, offset: 0, length: batch.end, position: batch.position },
+      write: { buffer: batch.buffer, offset: 0, length, position: batch.position },
       truncateTo: batch.seals ? batch.position + batch.end : undefined,
       barrier,
       // At the levels without a barrier the one of the next roll would have a whole segment to write.
@@ -254,16 +287,16 @@ export class LogWriter {
       this.#cleanUp();
       return;
     }
-    this.#policy.written(batch.end);
-    if (barrier !== "none" && !this.#checkIdentity()) return;
+    this.#policy.written(batch.end - batch.start);
+    if (!this.#identityHolds()) return;
     const segment = batch.segment;
     this.#visibleHead = batch.baseOffset + batch.count;
     segment.visibleEnd = batch.position + batch.end - (batch.seals ? SEGMENT_FOOTER_LENGTH : 0);
     if (barrier !== "none") {
       this.#durableHead = this.#visibleHead;
-      this.#policy.synced(this.#clock.monotonicMs());
+      this.#policy.synced();
     }
-    this.#pending.release(batch);
+    this.#pending.release(batch, this.tailCache === undefined ? batch.buffer : this.tailCache.add(batch));
     if (batch.seals) {
       segment.sealed = true;
       segment.file?.close();
@@ -279,8 +312,10 @@ export class LogWriter {
   #barrierOnly(): void {
     const segment = this.segments[this.segments.length - 1];
     const head = this.#visibleHead;
+    const nowMs = this.#clock.monotonicMs();
+    this.#policy.barrier(nowMs);
     this.#busy = true;
-    this.#batchStartedMs = this.#clock.monotonicMs();
+    this.#batchStartedMs = nowMs;
     this.#queue.submit({
       file: segment.file as File,
       barrier: "data",
@@ -292,9 +327,9 @@ export class LogWriter {
           this.#cleanUp();
           return;
         }
-        if (!this.#checkIdentity()) return;
+        if (!this.#identityHolds()) return;
         this.#durableHead = head;
-        this.#policy.synced(this.#clock.monotonicMs());
+        this.#policy.synced();
         this.pump();
         this.#events.advanced();
       },
@@ -341,30 +376,32 @@ export class LogWriter {
   /** Once nothing is under way: what a failure left in doubt is cut off, and a close that waited goes on. */
   #cleanUp(): void {
     if (this.#flying > 0) return;
-    if (this.#doubtful !== undefined) leaveToRestart(this.#doubtful, this.#durableHead !== this.#visibleHead);
+    const rewrites = this.#durableHead !== this.#visibleHead;
+    if (this.#doubtful !== undefined) leaveToRestart(this.#doubtful, rewrites, this.#files, this.#direct);
     this.#doubtful = undefined;
     this.#finishClosing();
   }
 
-  #freeze(error: Error): void {
+  #freeze(cause: Error): void {
     if (this.#frozen !== undefined) return;
+    const error = this.#direct ? explainMisfit(cause) : cause;
     this.#frozen = error;
     this.#pending.drop();
     this.#events.froze(error);
     if (this.#doubtful === undefined) this.#finishClosing();
   }
 
-  /** README ruling 12: acknowledging into a file that nobody will find again is data loss. */
-  #checkIdentity(): boolean {
-    const nowMs = this.#clock.monotonicMs();
-    if (nowMs - this.#lastIdentityCheckMs < IDENTITY_CHECK_MS) return true;
-    this.#lastIdentityCheckMs = nowMs;
-    const segment = this.segments[this.segments.length - 1];
-    // Between a seal and the next segment's creation there is no active file.
-    if (segment.file === undefined) return true;
-    const problem = identityProblem(this.#files, segment.path, segment.file);
-    if (problem === undefined) return true;
-    this.#freeze(new Error(`${problem}: ${segment.path}`));
-    return false;
+  /** Whether the log is still where its path leads; if not, the writer freezes. `now`: whenever the last look was. */
+  #identityHolds(now = false): boolean {
+    const problem = now ? this.#identity.problem(this.#active) : this.#identity.dueProblem(this.#active);
+    if (problem !== undefined) this.#freeze(problem);
+    return problem === undefined;
   }
+}
+
+/** A device that wants direct writes of another alignment is no reason to change the mode silently (storage.md 16). */
+function explainMisfit(cause: Error): Error {
+  if (!(cause instanceof FileSystemError) || cause.code !== "EINVAL" || cause.operation !== "write") return cause;
+  const text = `the device refuses direct writes in blocks of ${DIRECT_BLOCK_BYTES} bytes; use --io-mode buffered`;
+  return new Error(`${cause.message} (${text})`, { cause });
 }
