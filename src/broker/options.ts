@@ -1,12 +1,5 @@
 import type { Durability } from "../log/durability.ts";
-
-/** Bounds of what stays on disk once every group has it; 0 = off (storage.md 20.1). */
-export interface RetentionBounds {
-  readonly maxRetainedBytes: number;
-  /** Counts from the arrival of a segment's last record, on the broker's own clock (README ruling 10). */
-  readonly maxAgeMs: number;
-  readonly maxMessages: number;
-}
+import type { RetentionBounds } from "../log/retention.ts";
 
 /** What a broker is started with; made by `config` from flags, environment and profile. Sizes are bytes, times milliseconds. */
 export interface BrokerOptions {
