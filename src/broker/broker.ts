@@ -1,6 +1,8 @@
 import { openDataDirectory } from "../log/data-directory.ts";
+import { type ResolvedIoMode, resolveIoMode } from "../log/io-mode.ts";
 import { Log } from "../log/log.ts";
 import { describeLoss } from "../log/loss-report.ts";
+import { detectBlockDevice, UNKNOWN_DEVICE } from "../runtime/block-device.ts";
 import type { Timer } from "../runtime/clock.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { type BrokerContext, PublishTable } from "./context.ts";
@@ -22,6 +24,8 @@ const MAX_ACKED_AHEAD_RUNS = 1024;
 export interface BrokerEvents {
   /** Something is wrong and was dealt with: the torn end of a log, a damaged checkpoint, a checkpoint that could not be written. */
   warned(message: string): void;
+  /** What was chosen on the operator's behalf. */
+  noted?(message: string): void;
   /** The writer stopped for good: publishing is refused, reading goes on. */
   froze(error: Error): void;
 }
@@ -58,6 +62,9 @@ export async function startBroker(
   let log: Log | undefined;
   const checkpointQueue = files.createQueue();
   try {
+    const ioMode = ioModeOf(options, runtime);
+    if (ioMode.note?.level === "WARN") events.warned(ioMode.note.message);
+    else if (ioMode.note !== undefined) events.noted?.(ioMode.note.message);
     let stream: Stream | undefined;
     log = Log.open(
       {
@@ -65,6 +72,7 @@ export async function startBroker(
         maxSegmentBytes: options.maxSegmentBytes,
         maxPendingBytes: options.maxPendingBytes,
         durability: options.durability,
+        directWrites: ioMode.mode === "direct",
       },
       runtime,
       {
@@ -98,6 +106,7 @@ export async function startBroker(
       {
         codec,
         queue: checkpointQueue,
+        readOnly: false,
         onError: (error) => events.warned(`checkpoint not written: ${error.message}`),
         onDamaged: (path) => events.warned(`checkpoint ${path} is damaged: what was settled is delivered again`),
       },
@@ -160,4 +169,13 @@ export async function startBroker(
     directory.lock.release();
     throw error;
   }
+}
+
+/** How segments are written, now that the data directory is there (storage.md 16). */
+function ioModeOf({ storage, ioMode, dataDir }: BrokerOptions, { files, sysfs }: Runtime): ResolvedIoMode {
+  if (storage === "memory") return { mode: "buffered", note: undefined };
+  return resolveIoMode(ioMode, files, dataDir, () => {
+    const status = files.stat(dataDir);
+    return status === undefined || sysfs === undefined ? UNKNOWN_DEVICE : detectBlockDevice(status.device, sysfs);
+  });
 }

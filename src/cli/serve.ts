@@ -116,6 +116,7 @@ export async function serve(flags: ParsedFlags, { output, environment }: Context
   try {
     broker = await startBroker(options, runtime, {
       warned: (message) => output.note(`WARN: ${message}`),
+      noted: (message) => output.note(`INFO: ${message}`),
       froze: (error) =>
         output.note(`ERROR: the log is frozen, publishing is refused until a restart, reads go on: ${error.message}`),
     });

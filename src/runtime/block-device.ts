@@ -35,7 +35,7 @@ export const systemSysfs: Sysfs = {
 
 /** More mappings on top of each other than anybody has: a loop ends here. */
 const MOST_LAYERS = 16;
-const UNKNOWN: BlockDevice = {
+export const UNKNOWN_DEVICE: BlockDevice = {
   kind: "unknown",
   name: undefined,
   model: undefined,
@@ -60,7 +60,7 @@ export function detectBlockDevice(device: number, sysfs: Sysfs): BlockDevice {
       writeCache: text(sysfs, `${directory}/queue/write_cache`),
     };
   } catch {
-    return UNKNOWN;
+    return UNKNOWN_DEVICE;
   }
 }
 

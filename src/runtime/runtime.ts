@@ -1,3 +1,4 @@
+import { type Sysfs, systemSysfs } from "./block-device.ts";
 import type { Clock } from "./clock.ts";
 import { systemClock } from "./clock-system.ts";
 import type { Codec } from "./codec.ts";
@@ -18,6 +19,8 @@ export interface Runtime {
   readonly files: FileSystem;
   readonly network: Network;
   readonly codec: Codec;
+  /** What says which device files are on; absent where nothing does. */
+  readonly sysfs?: Sysfs;
 }
 
 /**
@@ -37,6 +40,7 @@ export function createRuntime(
       storage === "memory" ? new EphemeralFileSystem() : createDiskFileSystem(loadAddon(fallbackDirectories).addon),
     network: createNetwork(),
     codec,
+    sysfs: process.platform === "linux" && storage === "disk" ? systemSysfs : undefined,
   };
   return { runtime, warnings: warning === undefined ? [] : [warning] };
 }
