@@ -7,8 +7,9 @@ import {
   encodeAttempts,
   encodeCursor,
 } from "../log/checkpoint-payloads.ts";
+import { type CheckpointContent, readCheckpoint } from "../log/checkpoint-slots.ts";
 import { groupCheckpointName } from "../log/names.ts";
-import type { CursorSnapshot } from "../queue/cursor.ts";
+import type { AttemptCount, CursorSnapshot } from "../queue/cursor.ts";
 import { Group } from "../queue/group.ts";
 import type { GroupOptions } from "../queue/group-options.ts";
 import type { Codec } from "../runtime/codec.ts";
@@ -24,7 +25,11 @@ const SAVE_AFTER_MS = 5_000;
 export interface CheckpointHome extends Omit<CheckpointOptions, "name" | "capacity" | "initialPayload"> {
   /** What the file held is lost, and the group goes on without it (README ruling 13). */
   readonly onDamaged: (path: string) => void;
+  /** The files are read and left as they are; what is settled is remembered in memory only. */
+  readonly readOnly: boolean;
 }
+
+const NOTHING_SETTLED: CursorSnapshot = { committed: 0, runs: [] };
 
 /** A group and its files: `cursor*.ckpt` and `attempts*.ckpt` (semantics.md 9, storage.md 8.4). */
 export class ConsumerGroup {
@@ -38,10 +43,13 @@ export class ConsumerGroup {
   #cursorFile: CheckpointFile | undefined;
   #attemptsFile: CheckpointFile | undefined;
   #savedCommitted: number;
-  /** The last save of the cursor failed. */
-  #unsaved = false;
-  /** Since when the file has been behind the group, as far as tick() saw. */
+  /** The last save failed, or the file could not even be made. */
+  #cursorUnsaved = false;
+  #attemptsUnsaved = false;
+  /** Since when a file has been behind the group, as far as tick() saw. */
   #behindSinceMs: number | undefined;
+  /** It held positions when it was opened, or a consumer has polled it since. */
+  #inUse: boolean;
   #closed = false;
 
   /**
@@ -53,19 +61,42 @@ export class ConsumerGroup {
     this.#home = home;
     this.#codec = home.codec;
     this.#interval = Math.max(1, interval);
-    if (this.#isPresent("cursor")) this.#cursorFile = this.#openCursor({ committed: 0, runs: [] });
-    if (this.#isPresent("attempts")) this.#attemptsFile = this.#openAttempts();
-    const cursor = this.#contentOf(this.#cursorFile, decodeCursor) ?? { committed: 0, runs: [] };
-    const attempts = this.#contentOf(this.#attemptsFile, decodeAttempts) ?? [];
+    const cursor = this.#loadCursor();
+    const attempts = this.#loadAttempts();
     this.group = Group.resume(options, cursor, attempts, head);
     this.#savedCommitted = this.group.committed;
+    this.#inUse = name !== "" || cursor.committed > 0 || cursor.runs.length > 0 || attempts.length > 0;
     // The log lost its end: what is stored about it must not be taken for the records that get those offsets next.
-    if (cursor.committed > head || cursor.runs.some(({ end }) => end > head)) {
-      this.#cursorFile?.saveNow(encodeCursor(this.group.takeSnapshot(), this.#codec));
-    }
-    if (attempts.some(({ offset }) => offset >= head)) {
-      this.#attemptsFile?.saveNow(encodeAttempts(this.group.attemptsSnapshot(), this.#codec));
-    }
+    this.#reporting(() => {
+      if (cursor.committed > head || cursor.runs.some(({ end }) => end > head)) {
+        this.#cursorUnsaved = true;
+        this.#cursorFile?.saveNow(encodeCursor(this.group.takeSnapshot(), this.#codec));
+        this.#cursorUnsaved = false;
+      }
+      if (attempts.some(({ offset }) => offset >= head)) {
+        this.#attemptsUnsaved = true;
+        this.#attemptsFile?.saveNow(encodeAttempts(this.group.attemptsSnapshot(), this.#codec));
+        this.#attemptsUnsaved = false;
+      }
+    });
+  }
+
+  /**
+   * Whether retention keeps what the group has not settled (storage.md 20.1): every named group's, and the default group's
+   * once it has a position or was polled.
+   */
+  get holdsRetention(): boolean {
+    return this.#inUse;
+  }
+
+  /** Something that was settled or counted could not be written so far. */
+  get unsaved(): boolean {
+    return this.#cursorUnsaved || this.#attemptsUnsaved;
+  }
+
+  /** A consumer polls it. */
+  use(): void {
+    this.#inUse = true;
   }
 
   /** Called after the replies of a turn that polled or settled. */
@@ -88,14 +119,15 @@ export class ConsumerGroup {
   /** Now and then: counts that waited for an earlier save, and the position of a group that settles slowly. */
   tick(nowMs: number): void {
     if (this.group.redeliveriesSinceFlush > 0) this.#saveAttempts();
-    if (this.group.committed === this.#savedCommitted) {
+    if (this.group.committed === this.#savedCommitted && !this.unsaved) {
       this.#behindSinceMs = undefined;
       return;
     }
     this.#behindSinceMs ??= nowMs;
     if (nowMs - this.#behindSinceMs < SAVE_AFTER_MS) return;
     this.#behindSinceMs = undefined;
-    this.#saveCursor();
+    if (this.group.committed !== this.#savedCommitted || this.#cursorUnsaved) this.#saveCursor();
+    if (this.#attemptsUnsaved) this.#saveAttempts();
   }
 
   /** The last save, once nothing is settled any more; returns when everything is on disk or reported. */
@@ -115,13 +147,14 @@ export class ConsumerGroup {
   }
 
   #settledAnything(): boolean {
-    return this.#unsaved || this.group.committed > this.#savedCommitted || this.group.hasSettledAhead;
+    return this.#cursorUnsaved || this.group.committed > this.#savedCommitted || this.group.hasSettledAhead;
   }
 
   #saveCursor(): void {
     const snapshot = this.group.takeSnapshot();
     this.#savedCommitted = snapshot.committed;
-    this.#unsaved = false;
+    if (this.#home.readOnly) return;
+    this.#cursorUnsaved = false;
     if (this.#cursorFile !== undefined) {
       this.#cursorFile.save(encodeCursor(snapshot, this.#codec));
       return;
@@ -129,7 +162,7 @@ export class ConsumerGroup {
     this.#reporting(() => {
       this.#cursorFile = this.#openCursor(snapshot);
     });
-    if (this.#cursorFile === undefined) this.#unsaved = true;
+    if (this.#cursorFile === undefined) this.#cursorUnsaved = true;
   }
 
   #saveAttempts(): void {
@@ -137,29 +170,55 @@ export class ConsumerGroup {
     if (this.#attemptsFile?.busy === true) return;
     const pairs = this.group.attemptsSnapshot();
     this.group.markAttemptsFlushed();
+    if (this.#home.readOnly) return;
+    this.#attemptsUnsaved = false;
     if (this.#attemptsFile === undefined) {
       if (pairs.length === 0) return;
       this.#reporting(() => {
         this.#attemptsFile = this.#openAttempts();
       });
     }
+    if (this.#attemptsFile === undefined) this.#attemptsUnsaved = true;
     this.#attemptsFile?.save(encodeAttempts(pairs, this.#codec));
   }
 
-  #contentOf<T>(
-    file: CheckpointFile | undefined,
+  #loadCursor(): CursorSnapshot {
+    if (!this.#isPresent("cursor")) return NOTHING_SETTLED;
+    if (!this.#home.readOnly) this.#cursorFile = this.#openCursor(NOTHING_SETTLED);
+    const content = this.#cursorFile ?? this.#readContent("cursor", CURSOR_CAPACITY);
+    return this.#decoded(content, "cursor", decodeCursor) ?? NOTHING_SETTLED;
+  }
+
+  #loadAttempts(): readonly AttemptCount[] {
+    if (!this.#isPresent("attempts")) return [];
+    if (!this.#home.readOnly) this.#attemptsFile = this.#openAttempts();
+    const content = this.#attemptsFile ?? this.#readContent("attempts", ATTEMPTS_CAPACITY);
+    return this.#decoded(content, "attempts", decodeAttempts) ?? [];
+  }
+
+  #readContent(kind: "cursor" | "attempts", capacity: number): CheckpointContent | undefined {
+    return readCheckpoint(this.#home.files, this.#pathOf(kind), capacity, this.#codec);
+  }
+
+  #decoded<T>(
+    content: Pick<CheckpointContent, "state" | "payload"> | undefined,
+    kind: "cursor" | "attempts",
     decode: (payload: Uint8Array, codec: Codec) => T | undefined,
   ): T | undefined {
-    if (file === undefined) return undefined;
-    const content = file.payload === undefined ? undefined : decode(file.payload, this.#codec);
-    if (content === undefined && file.state !== "empty") this.#home.onDamaged(file.path);
-    return content;
+    if (content === undefined) return undefined;
+    const decoded = content.payload === undefined ? undefined : decode(content.payload, this.#codec);
+    if (decoded === undefined && content.state !== "empty") this.#home.onDamaged(this.#pathOf(kind));
+    return decoded;
+  }
+
+  #pathOf(kind: "cursor" | "attempts"): string {
+    return `${this.#home.root}/${groupCheckpointName(kind, this.name)}`;
   }
 
   #isPresent(kind: "cursor" | "attempts"): boolean {
     if (this.name === "") return true;
     try {
-      return this.#home.files.stat(`${this.#home.root}/${groupCheckpointName(kind, this.name)}`) !== undefined;
+      return this.#home.files.stat(this.#pathOf(kind)) !== undefined;
     } catch (error) {
       // A legal group name whose file name is too long for the disk (storage.md 2): the group works, unsaved.
       if (error instanceof FileSystemError && error.code === "ENAMETOOLONG") return false;
@@ -181,7 +240,7 @@ export class ConsumerGroup {
     return CheckpointFile.open({
       ...this.#home,
       onError: (error) => {
-        this.#unsaved = true;
+        this.#cursorUnsaved = true;
         this.#home.onError(error);
       },
       name: groupCheckpointName("cursor", this.name),
@@ -193,6 +252,10 @@ export class ConsumerGroup {
   #openAttempts(): CheckpointFile {
     return CheckpointFile.open({
       ...this.#home,
+      onError: (error) => {
+        this.#attemptsUnsaved = true;
+        this.#home.onError(error);
+      },
       name: groupCheckpointName("attempts", this.name),
       capacity: ATTEMPTS_CAPACITY,
       initialPayload: encodeAttempts([], this.#codec),

@@ -46,6 +46,7 @@ export class Consumer {
     if (this.group === undefined) {
       this.group = this.#broker.stream.group(this.#groupName);
       this.member = this.group?.group.createMember();
+      this.group?.use();
     }
     return this.group;
   }

@@ -11,7 +11,13 @@ describe("records that were given up", () => {
     const stream = new Stream(
       log,
       { root: ROOT, group, checkpointInterval: 8, maxGroups: 8 },
-      { codec, queue: files.createQueue(), onError: () => expect.unreachable(), onDamaged: () => expect.unreachable() },
+      {
+        codec,
+        queue: files.createQueue(),
+        readOnly: false,
+        onError: () => expect.unreachable(),
+        onDamaged: () => expect.unreachable(),
+      },
       files,
     );
     const calls: string[] = [];
