@@ -4,3 +4,18 @@ import type { FileSystemError } from "../runtime/file-system.ts";
 export function isDiskFull(error: FileSystemError): boolean {
   return error.code === "ENOSPC" || error.code === "EDQUOT";
 }
+
+/**
+ * Whether a write found the disk full, so that it can be made again later. A barrier that says the same cannot: the cache
+ * may count its pages as clean now (storage.md 17).
+ */
+export function isFullWrite(error: FileSystemError): boolean {
+  return isDiskFull(error) && !error.operation.startsWith("sync");
+}
+
+const PASSING = new Set(["EMFILE", "ENFILE", "ENOMEM", "EINTR", "EAGAIN"]);
+
+/** Whether the creation of a file may succeed later without anybody's repair (storage.md 17, deferred roll). */
+export function mayPass(error: FileSystemError): boolean {
+  return isFullWrite(error) || PASSING.has(error.code);
+}

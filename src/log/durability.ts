@@ -10,7 +10,10 @@ export interface Durability {
 /** Decides which writes end with a barrier. Pure: time and sizes come in. */
 export class BarrierPolicy {
   readonly #durability: Durability;
+  /** Written and acknowledged, not covered by a barrier. */
   #unsyncedBytes = 0;
+  /** Handed over behind the last barrier: those bytes, and those on their way. */
+  #uncoveredBytes = 0;
   #lastBarrierMs: number;
 
   constructor(durability: Durability, nowMs: number) {
@@ -22,26 +25,52 @@ export class BarrierPolicy {
     return this.#unsyncedBytes;
   }
 
-  /** Whether writing `bytes` more at `nowMs` must end with a barrier. */
-  wantsBarrier(bytes: number, nowMs: number): boolean {
-    const { level, flushIntervalMs, flushMaxBytes } = this.#durability;
-    if (level === "sync") return true;
-    if (level !== "interval") return false;
-    if (flushMaxBytes > 0 && this.#unsyncedBytes + bytes >= flushMaxBytes) return true;
-    return flushIntervalMs > 0 && nowMs - this.#lastBarrierMs >= flushIntervalMs;
+  /**
+   * Whether handing over `bytes` more at `nowMs` must end with a barrier; `seals` always does. Counts them, and the time
+   * until the next barrier from here on: what is acknowledged while this one runs waits no longer for its own.
+   */
+  handOver(bytes: number, seals: boolean, nowMs: number): boolean {
+    const wanted = seals || this.#wanted(bytes, nowMs);
+    if (wanted) this.barrier(nowMs);
+    else this.#uncoveredBytes += bytes;
+    return wanted;
   }
 
-  /** Whether bytes written earlier are due for a barrier of their own although nothing new arrives. */
-  overdue(nowMs: number): boolean {
-    return this.#unsyncedBytes > 0 && this.wantsBarrier(0, nowMs);
+  /** A barrier begins at `nowMs`. */
+  barrier(nowMs: number): void {
+    this.#uncoveredBytes = 0;
+    this.#lastBarrierMs = nowMs;
+  }
+
+  /**
+   * Milliseconds from `nowMs` on until bytes written earlier are due for a barrier of their own although nothing new
+   * arrives; undefined when they never will be.
+   */
+  overdueInMs(nowMs: number): number | undefined {
+    const { level, flushIntervalMs } = this.#durability;
+    if (level !== "interval" || flushIntervalMs === 0 || this.#unsyncedBytes === 0) return undefined;
+    return Math.max(0, this.#lastBarrierMs + flushIntervalMs - nowMs);
   }
 
   written(bytes: number): void {
     this.#unsyncedBytes += bytes;
   }
 
-  synced(nowMs: number): void {
+  /** What was handed over and is not written never will be. */
+  givenUp(): void {
+    this.#uncoveredBytes = this.#unsyncedBytes;
+  }
+
+  /** A barrier over everything written is complete. */
+  synced(): void {
     this.#unsyncedBytes = 0;
-    this.#lastBarrierMs = nowMs;
+  }
+
+  #wanted(bytes: number, nowMs: number): boolean {
+    const { level, flushIntervalMs, flushMaxBytes } = this.#durability;
+    if (level === "sync") return true;
+    if (level !== "interval") return false;
+    if (flushMaxBytes > 0 && this.#uncoveredBytes + bytes >= flushMaxBytes) return true;
+    return flushIntervalMs > 0 && nowMs - this.#lastBarrierMs >= flushIntervalMs;
   }
 }

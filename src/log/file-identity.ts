@@ -1,14 +1,56 @@
+import type { Clock } from "../runtime/clock.ts";
 import type { File, FileSystem } from "../runtime/file-system.ts";
+import type { SegmentEntry } from "./segment-entry.ts";
 
-/** Why `path` does not lead to the open `file` any more, or undefined while it does (README ruling 12). */
-export function identityProblem(files: FileSystem, path: string, file: File): string | undefined {
+/** How often the paths are compared with what is open: before an ack relies on a barrier, at least once a second. */
+const CHECK_MS = 500;
+
+/** Why `path` does not lead to the open `file` any more, or undefined while it does. `what` names it. */
+export function identityProblem(files: FileSystem, path: string, file: File, what: string): string | undefined {
   try {
     const open = file.status();
     const named = files.stat(path);
-    if (named === undefined) return "the active segment file was removed";
-    if (named.device !== open.device || named.inode !== open.inode) return "the active segment file was replaced";
+    if (named === undefined) return `${what} was removed`;
+    if (named.device !== open.device || named.inode !== open.inode) return `${what} was replaced`;
     return undefined;
   } catch (error) {
-    return `the active segment file cannot be examined (${(error as Error).message})`;
+    return `${what} cannot be examined (${(error as Error).message})`;
+  }
+}
+
+/**
+ * Notices that the log root or its active segment is not any more what is open under its path: removed, moved away,
+ * replaced, hidden by a mount (README ruling 12). Acknowledging into a file that nobody will find again is data loss.
+ */
+export class IdentityCheck {
+  readonly #files: FileSystem;
+  readonly #clock: Clock;
+  readonly #directory: File;
+  #checkedMs: number;
+
+  /** `directory` is the log root, open. */
+  constructor(files: FileSystem, clock: Clock, directory: File) {
+    this.#files = files;
+    this.#clock = clock;
+    this.#directory = directory;
+    this.#checkedMs = clock.monotonicMs();
+  }
+
+  /** The problem, if the last look was half a second ago and there is one now. */
+  dueProblem(active: SegmentEntry | undefined): Error | undefined {
+    return this.#clock.monotonicMs() - this.#checkedMs < CHECK_MS ? undefined : this.problem(active);
+  }
+
+  /** The problem, if there is one. `active` is the segment that is written to, none between a seal and a creation. */
+  problem(active: SegmentEntry | undefined): Error | undefined {
+    this.#checkedMs = this.#clock.monotonicMs();
+    const file = active?.file;
+    if (active !== undefined && file !== undefined) {
+      const problem = identityProblem(this.#files, active.path, file, "the active segment file");
+      if (problem !== undefined) return new Error(`${problem}: ${active.path}`);
+    }
+    const { path } = this.#directory;
+    const problem = identityProblem(this.#files, path, this.#directory, "the log's directory");
+    return problem === undefined ? undefined : new Error(`${problem}: ${path}`);
   }
 }

@@ -4,8 +4,10 @@ import type { FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import type { LossEvent } from "./loss-report.ts";
 import { LogReader, type Window } from "./reader.ts";
 import { type RecoveredLog, recoverLog } from "./recovery.ts";
+import type { Refusal } from "./refusal.ts";
 import { SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import { SegmentEntry } from "./segment-entry.ts";
+import type { RemovalDone } from "./segment-removal.ts";
 import { LogWriter, type WriterEvents, type WriterOptions } from "./writer.ts";
 
 export type LogOptions = WriterOptions;
@@ -77,7 +79,7 @@ export class Log {
   }
 
   get earliestOffset(): number {
-    return this.#writer.segments[0].baseOffset;
+    return this.#writer.segments[0]?.baseOffset ?? this.#writer.visibleHead;
   }
 
   /** See LogWriter.hasRoom. */
@@ -96,6 +98,30 @@ export class Log {
 
   get frozen(): Error | undefined {
     return this.#writer.frozen;
+  }
+
+  /** See LogWriter.refusal. */
+  get refusal(): Refusal | undefined {
+    return this.#writer.refusal;
+  }
+
+  /** See LogWriter.written. */
+  get written(): LogWriter["written"] {
+    return this.#writer.written;
+  }
+
+  /** Oldest first; the last one is written to unless it is sealed. To be read only. */
+  get segments(): readonly SegmentEntry[] {
+    return this.#writer.segments;
+  }
+
+  /**
+   * Removes the `count` oldest segments, as many as are sealed and not the last (storage.md 14.5): `done` is called once
+   * their removal is durable, or with what kept it. False, and `done` is not called, when nothing was begun: another removal
+   * runs, nothing can go, or the log is frozen.
+   */
+  removeOldest(count: number, done: RemovalDone): boolean {
+    return this.#writer.removeOldest(count, (segment) => this.#reader.forget(segment), done);
   }
 
   /** See LogWriter.append. */

@@ -17,6 +17,11 @@ export function segmentName(id: number): string {
   return `seg-${id.toString(16).padStart(16, "0")}.log`;
 }
 
+/** `seg-<016x>.tindex`, the time index of that segment (storage.md 12.2). */
+export function timeIndexName(id: number): string {
+  return `seg-${id.toString(16).padStart(16, "0")}.tindex`;
+}
+
 /** The id of a segment file name, or undefined for a foreign name. */
 export function parseSegmentName(name: string): bigint | undefined {
   const match = /^seg-([0-9a-f]{16})\.log$/.exec(name);

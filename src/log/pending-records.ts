@@ -7,6 +7,7 @@ import {
   FIELDS,
 } from "../runtime/codec.ts";
 import { DIRECT_BLOCK_BYTES, type File, type FileSystem } from "../runtime/file-system.ts";
+import type { Admission } from "./admission.ts";
 import { type Batch, BatchPool } from "./batch.ts";
 import { segmentName } from "./names.ts";
 import {
@@ -42,6 +43,7 @@ export class PendingRecords {
   readonly #files: FileSystem;
   readonly #codec: Codec;
   readonly #pool: BatchPool;
+  readonly #admission: Admission;
   readonly #headerOf: (segment: SegmentEntry) => Uint8Array;
   /** Most bytes of records in one batch, unless it is a single record. */
   readonly #batchBytes: number;
@@ -69,11 +71,13 @@ export class PendingRecords {
     files: FileSystem,
     codec: Codec,
     headerOf: (segment: SegmentEntry) => Uint8Array,
+    admission: Admission,
   ) {
     this.#options = options;
     this.#files = files;
     this.#codec = codec;
     this.#headerOf = headerOf;
+    this.#admission = admission;
     this.#nextOffset = start.nextOffset;
     this.#nextSequence = start.nextSequence;
     // Never more than a segment: recovery takes a larger torn end for more than a power cut (storage.md 19).
@@ -115,10 +119,12 @@ export class PendingRecords {
     return this.#filling === undefined;
   }
 
-  /** Seals rows [first, end) of `table`; returns how many there was room for. */
+  /** Seals rows [first, end) of `table`; returns how many there was room and allowance for. */
   append(chunk: Uint8Array, table: Int32Array, first: number, end: number): number {
     let at = first;
     while (at < end) {
+      const allowance = this.#admission.allowance;
+      if (allowance === 0) break;
       const batch = this.#filling ?? this.#startBatch();
       if (batch === undefined) break;
       const segment = batch.segment;
@@ -133,7 +139,7 @@ export class PendingRecords {
         continue;
       }
       // An empty segment takes one record whatever its size; a full one takes none.
-      const stopAt = batch.end + (segment.count === 0 ? Math.max(room, 1) : room);
+      const stopAt = batch.end + Math.min(segment.count === 0 ? Math.max(room, 1) : room, allowance);
       const written = this.#codec.seal(
         chunk,
         table,
@@ -156,6 +162,7 @@ export class PendingRecords {
       segment.addAnchor(this.#nextOffset, batch.position + batch.end);
       segment.count += written;
       segment.end += sealedEnd - batch.end;
+      this.#admission.appended(sealedEnd - batch.end);
       batch.end = sealedEnd;
       batch.count += written;
       this.#nextOffset += written;
@@ -245,6 +252,7 @@ export class PendingRecords {
     batch.buffer.set(footer, batch.end);
     batch.end += SEGMENT_FOOTER_LENGTH;
     batch.seals = true;
+    this.#admission.sealed(SEGMENT_FOOTER_LENGTH);
     this.#closeFilling();
     this.#fillSegment = this.#planSegment(segment.id + 1);
   }

@@ -71,6 +71,19 @@ export class LogReader {
     return this.#load(offset, visibleHead);
   }
 
+  /** Lets go of a segment that leaves the log. */
+  forget(segment: SegmentEntry): void {
+    const at = this.#openForReading.indexOf(segment);
+    if (at >= 0) this.#openForReading.splice(at, 1);
+    segment.file?.close();
+    segment.file = undefined;
+    for (const window of this.#windows) {
+      if (window.segment !== segment) continue;
+      window.segment = undefined;
+      window.count = 0;
+    }
+  }
+
   /** Lets go of files and memory. */
   close(): void {
     for (const segment of this.#openForReading) {

@@ -52,6 +52,16 @@ export class SegmentEntry {
     this.#anchorPositions.splice(at, 0, position);
   }
 
+  /** Forgets the records behind the first `count`, which end at `end`: they were never written. */
+  rewind(count: number, end: number): void {
+    this.count = count;
+    this.end = end;
+    let anchors = this.#anchorPositions.length;
+    while (anchors > 1 && this.#anchorPositions[anchors - 1] >= end) anchors -= 1;
+    this.#anchorOffsets.length = anchors;
+    this.#anchorPositions.length = anchors;
+  }
+
   /** The closest known record at or before `offset` (which must lie in the segment): [its offset, its position]. */
   anchor(offset: number): readonly [offset: number, position: number] {
     const at = this.#anchorBefore(offset);

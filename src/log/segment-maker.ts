@@ -5,18 +5,22 @@ import {
   DIRECT_BLOCK_BYTES,
   type File,
   type FileSystem,
-  type FileSystemError,
+  FileSystemError,
   type IoQueue,
 } from "../runtime/file-system.ts";
+import { mayPass } from "./disk-full.ts";
 import { encodeSegmentHeader } from "./segment.ts";
 import type { SegmentEntry } from "./segment-entry.ts";
 import { format, formatNow } from "./segment-format.ts";
 
 /**
- * What became of a creation: the open file; nothing, and it may be tried again (the failure came before any barrier); or a
- * failed barrier, after which the log must not go on.
+ * What became of a creation: the open file; nothing, and it may be tried again (the failure came before any barrier and may
+ * pass); or a failure after which the log must not go on (storage.md 17).
  */
-export type Creation = { readonly file: File } | "refused" | { readonly failed: Error };
+export type Creation =
+  | { readonly file: File }
+  | { readonly refused: FileSystemError }
+  | { readonly failed: FileSystemError };
 
 /** Makes the files of new segments: header, barrier, directory barrier, and only then they are used (storage.md 14.3). */
 export class SegmentMaker {
@@ -78,7 +82,7 @@ export class SegmentMaker {
       this.#directory.sync("full");
       return file;
     } catch (error) {
-      file.close();
+      this.#discard(segment, file);
       throw error;
     }
   }
@@ -88,8 +92,9 @@ export class SegmentMaker {
     let file: File;
     try {
       file = this.#openNew(segment);
-    } catch {
-      done("refused");
+    } catch (error) {
+      if (!(error instanceof FileSystemError)) throw error;
+      done(mayPass(error) ? { refused: error } : { failed: error });
       return;
     }
     const barrier = (target: File, kind: Barrier, next: () => void): void => {
@@ -101,16 +106,14 @@ export class SegmentMaker {
             next();
             return;
           }
-          file.close();
-          this.#removeDoubtful(segment);
+          this.#discard(segment, file);
           done({ failed: error });
         },
       });
     };
     const refuse = (error: FileSystemError): void => {
-      file.close();
-      // Trying again would not help: the device wants another alignment.
-      done(this.#direct && error.code === "EINVAL" ? { failed: error } : "refused");
+      this.#discard(segment, file);
+      done(mayPass(error) ? { refused: error } : { failed: error });
     };
     const begin = (): void => {
       const buffer = this.#headerWrite(segment);
@@ -161,12 +164,13 @@ export class SegmentMaker {
     return block;
   }
 
-  /** A file that only the page cache may have is not left for the next start to find. */
-  #removeDoubtful(segment: SegmentEntry): void {
+  /** What was made in vain does not take up space, nor is it left for the next start to find. */
+  #discard(segment: SegmentEntry, file: File): void {
+    file.close();
     try {
       this.#files.remove(segment.path);
     } catch {
-      // The disk is failing: the freeze says so.
+      // The disk is failing: what ended the creation says so.
     }
   }
 }

@@ -1,4 +1,4 @@
-import type { Clock } from "../runtime/clock.ts";
+import type { Clock, Timer } from "../runtime/clock.ts";
 import type { Codec, Compression } from "../runtime/codec.ts";
 import {
   type Barrier,
@@ -8,14 +8,18 @@ import {
   FileSystemError,
   type IoQueue,
 } from "../runtime/file-system.ts";
+import { Admission, type AdmissionLimits } from "./admission.ts";
 import type { Batch } from "./batch.ts";
+import { isDiskFull, isFullWrite } from "./disk-full.ts";
 import { leaveToRestart } from "./doubtful-tail.ts";
 import { BarrierPolicy, type Durability } from "./durability.ts";
 import { IdentityCheck } from "./file-identity.ts";
 import { PendingRecords } from "./pending-records.ts";
-import { SEGMENT_FOOTER_LENGTH } from "./segment.ts";
+import type { Refusal } from "./refusal.ts";
+import { SEGMENT_FOOTER_LENGTH, SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import type { SegmentEntry } from "./segment-entry.ts";
-import { SegmentMaker } from "./segment-maker.ts";
+import { type Creation, SegmentMaker } from "./segment-maker.ts";
+import { type RemovalDone, SegmentRemoval } from "./segment-removal.ts";
 import { wholeBlocks } from "./tail-block.ts";
 import { TailCache } from "./tail-cache.ts";
 
@@ -29,7 +33,7 @@ const MAX_FLYING = 2;
 /** After this long without an append the spare batches are given back. */
 const IDLE_MS = 5_000;
 
-export interface WriterOptions {
+export interface WriterOptions extends AdmissionLimits {
   readonly root: string;
   readonly maxSegmentBytes: number;
   readonly maxPendingBytes: number;
@@ -47,13 +51,18 @@ export interface WriterStart {
   readonly nextSegmentId: number;
   readonly nextOffset: number;
   readonly nextSequence: number;
+  /** Why nothing on the disk may be changed, if so: the writer is frozen from the beginning. */
+  readonly readOnly?: Error;
 }
 
 export interface WriterEvents {
   /** A head moved, or room was made. */
   advanced(): void;
-  /** Records from this offset on were given up before they were written; their offsets will be used again. */
-  rejected(fromOffset: number): void;
+  /**
+   * Records from this offset on were given up: none of them was or will be visible, and their offsets will be used again.
+   * `refusal` is there when the disk was full.
+   */
+  rejected(fromOffset: number, refusal?: Refusal): void;
   /** A write or barrier failed. Nothing will be appended any more. */
   froze(error: Error): void;
 }
@@ -76,6 +85,8 @@ export class LogWriter {
   readonly #maker: SegmentMaker;
   readonly #pending: PendingRecords;
   readonly #policy: BarrierPolicy;
+  readonly #admission: Admission;
+  readonly #removal: SegmentRemoval;
 
   #visibleHead: number;
   #durableHead: number;
@@ -87,11 +98,15 @@ export class LogWriter {
   #flyingSegment: SegmentEntry | undefined;
   /** Where a write or barrier failed: cleaned up once nothing is under way any more. */
   #doubtful: SegmentEntry | undefined;
+  /** A write that found the disk full: what is pending is given up once nothing is under way any more. */
+  #fullError: FileSystemError | undefined;
   #batchStartedMs: number | undefined;
   #pumping = false;
   #frozen: Error | undefined;
   #lastSeenOffset = 0;
   #lastAppendMs = 0;
+  /** Fires when what level `interval` left unsynced is due. */
+  #dueTimer: Timer | undefined;
   #closing: (() => void) | undefined;
 
   constructor(
@@ -124,14 +139,22 @@ export class LogWriter {
       this.#direct,
     );
     this.#maker = maker;
-    const last = this.#active;
+    this.#admission = new Admission(options, clock, () => freeBytes(files, options.root));
+    this.#admission.reset(recordBytesOf(this.segments));
+    this.#removal = new SegmentRemoval(this.segments, options.root, files, this.#queue, this.#directory);
+    this.#frozen = start.readOnly;
+    const last = this.#frozen === undefined ? this.#active : undefined;
     if (last !== undefined) last.file = maker.resume(last);
-    this.#pending = new PendingRecords(options, start, last, files, codec, (segment) => maker.headerOf(segment));
-    if (last === undefined) {
-      const first = this.#pending.nextSegment;
-      first.file = this.#maker.createNow(first);
-      this.segments.push(first);
-    }
+    this.#pending = new PendingRecords(
+      options,
+      start,
+      last,
+      files,
+      codec,
+      (segment) => maker.headerOf(segment),
+      this.#admission,
+    );
+    if (last === undefined && this.#frozen === undefined) this.#createFirst();
   }
 
   /** The segment that is written to; none while the next one has to be made. */
@@ -165,6 +188,19 @@ export class LogWriter {
     return this.#batchStartedMs;
   }
 
+  /**
+   * Why an append would take nothing although the log is healthy (storage.md 14.1, 20.2); undefined when it would, or is
+   * frozen. After an append that took less than it was given and with `hasRoom` this is the reason.
+   */
+  get refusal(): Refusal | undefined {
+    return this.#frozen === undefined ? this.#admission.refusal : undefined;
+  }
+
+  /** What is counted of the log's writes: record region, physical bytes, those of today. */
+  get written(): Pick<Admission, "recordBytes" | "physicalBytes" | "physicalBytesToday"> {
+    return this.#admission;
+  }
+
   /** Whether an append would take something, unless its first record is one of the largest. */
   get hasRoom(): boolean {
     return this.#pending.hasRoom;
@@ -177,11 +213,13 @@ export class LogWriter {
 
   /**
    * Appends rows [first, end) of `table` (positions into `chunk`), which become the records `nextOffset`, ... Returns
-   * how many were taken: fewer when the pending bound is reached (go on at `advanced`), 0 once frozen. Nothing is
-   * acknowledged by this; call pump() when the turn's appends are done.
+   * how many were taken: fewer when the pending bound is reached (go on at `advanced`) or the rest is refused (see
+   * `refusal`), 0 once frozen. Nothing is acknowledged by this; call pump() when the turn's appends are done.
    */
   append(chunk: Uint8Array, table: Int32Array, first: number, end: number): number {
-    return this.#frozen === undefined ? this.#pending.append(chunk, table, first, end) : 0;
+    if (this.#frozen !== undefined) return 0;
+    this.#admission.refresh();
+    return this.#pending.append(chunk, table, first, end);
   }
 
   /** Hands the next batch to the I/O thread if it is free. Call it whenever a turn's work has been appended. */
@@ -190,7 +228,7 @@ export class LogWriter {
     if (this.#pumping) return;
     this.#pumping = true;
     try {
-      while (!this.#busy && this.#frozen === undefined && this.#flying < MAX_FLYING) {
+      while (!this.#busy && this.#frozen === undefined && this.#fullError === undefined && this.#flying < MAX_FLYING) {
         const batch = this.#pending.take(this.#flying > 0 ? this.#flyingSegment : undefined);
         if (batch === undefined) break;
         if (batch.segment.file === undefined) this.#create(batch.segment, batch);
@@ -199,15 +237,18 @@ export class LogWriter {
     } finally {
       this.#pumping = false;
     }
+    this.#syncIfDue();
     this.#finishClosing();
   }
 
-  /** To be called a few times a second: late barriers of level `interval`, the identity check, spare memory. */
+  /** To be called a few times a second: the identity check, refusals that end with time, spare memory. */
   tick(): void {
     if (this.#frozen !== undefined || !this.#identityHolds()) return;
+    const refused = this.#admission.refusal !== undefined;
+    this.#admission.refresh();
+    if (refused && this.#admission.refusal === undefined) this.#events.advanced();
     if (this.#busy || this.#flying > 0) return;
     const nowMs = this.#clock.monotonicMs();
-    if (this.#policy.overdue(nowMs)) this.#barrierOnly();
     if (this.nextOffset !== this.#lastSeenOffset) {
       this.#lastSeenOffset = this.nextOffset;
       this.#lastAppendMs = nowMs;
@@ -217,10 +258,25 @@ export class LogWriter {
     }
   }
 
+  /**
+   * Removes the `count` oldest sealed segments (storage.md 14.5); `forget` is called for each once it is gone for good. False
+   * when nothing was begun: another removal runs, nothing can go, or the log is frozen.
+   */
+  removeOldest(count: number, forget: (segment: SegmentEntry) => void, done: RemovalDone): boolean {
+    // Under the path there may be another directory by now, and its files are not this log's to remove.
+    if (this.#frozen !== undefined || this.#closing !== undefined || !this.#identityHolds(true)) return false;
+    const forgotten = (segment: SegmentEntry): void => {
+      this.#admission.removed(segment.end - SEGMENT_HEADER_LENGTH);
+      forget(segment);
+    };
+    return this.#removal.begin(count, forgotten, done);
+  }
+
   /** Writes and syncs what is pending, at every durability level, then releases the files. */
   close(): Promise<void> {
     return new Promise((resolve) => {
       this.#closing = () => {
+        this.#dueTimer?.cancel();
         this.#queue.close(() => {
           for (const segment of this.segments) segment.file?.close();
           this.#directory.close();
@@ -278,15 +334,24 @@ export class LogWriter {
     });
   }
 
-  #written(batch: Batch, barrier: Barrier, error: Error | undefined): void {
+  #written(batch: Batch, barrier: Barrier, error: FileSystemError | undefined): void {
     this.#flying -= 1;
     this.#batchStartedMs = this.#flying > 0 ? this.#clock.monotonicMs() : undefined;
-    if (error !== undefined) this.#fail(error, batch.segment);
+    if (error !== undefined) {
+      if (isFullWrite(error)) this.#fullError ??= error;
+      else this.#fail(error, batch.segment);
+    }
     if (this.#frozen !== undefined) {
       // Whatever comes of a batch behind a failed one, nobody may be told of it.
       this.#cleanUp();
       return;
     }
+    if (this.#fullError !== undefined) {
+      this.#pending.release(batch, batch.buffer);
+      if (this.#flying === 0) this.#giveUp(batch.segment, this.#fullError);
+      return;
+    }
+    this.#admission.wrote(batch.end - batch.start);
     this.#policy.written(batch.end - batch.start);
     if (!this.#identityHolds()) return;
     const segment = batch.segment;
@@ -309,6 +374,18 @@ export class LogWriter {
     this.#events.advanced();
   }
 
+  /** Level `interval`: what is unsynced gets its barrier in time, also when nothing new arrives. */
+  #syncIfDue(): void {
+    if (this.#policy.unsyncedBytes === 0 || this.#frozen !== undefined || this.#busy || this.#flying > 0) return;
+    const dueInMs = this.#policy.overdueInMs(this.#clock.monotonicMs());
+    if (dueInMs === 0) this.#barrierOnly();
+    if (dueInMs === undefined || this.#dueTimer !== undefined) return;
+    this.#dueTimer = this.#clock.after(dueInMs, () => {
+      this.#dueTimer = undefined;
+      this.#syncIfDue();
+    });
+  }
+
   #barrierOnly(): void {
     const segment = this.segments[this.segments.length - 1];
     const head = this.#visibleHead;
@@ -319,21 +396,24 @@ export class LogWriter {
     this.#queue.submit({
       file: segment.file as File,
       barrier: "data",
-      done: (error) => {
-        this.#busy = false;
-        this.#batchStartedMs = undefined;
-        if (error !== undefined) {
-          this.#fail(error, segment);
-          this.#cleanUp();
-          return;
-        }
-        if (!this.#identityHolds()) return;
-        this.#durableHead = head;
-        this.#policy.synced();
-        this.pump();
-        this.#events.advanced();
-      },
+      done: (error) => this.#barrierDone(segment, head, error),
     });
+  }
+
+  /** The end of a barrier of its own: it covers everything below `head`. */
+  #barrierDone(segment: SegmentEntry, head: number, error: FileSystemError | undefined): void {
+    this.#busy = false;
+    this.#batchStartedMs = undefined;
+    if (error !== undefined) {
+      this.#fail(error, segment);
+      this.#cleanUp();
+      return;
+    }
+    if (!this.#identityHolds()) return;
+    this.#durableHead = head;
+    this.#policy.synced();
+    this.pump();
+    this.#events.advanced();
   }
 
   /**
@@ -347,25 +427,69 @@ export class LogWriter {
     this.#maker.create(segment, (creation) => {
       this.#busy = false;
       this.#batchStartedMs = undefined;
-      if (creation === "refused") {
-        this.#reject(segment.id);
-      } else if ("failed" in creation) {
-        this.#freeze(creation.failed);
-      } else {
-        segment.file = creation.file;
-        this.segments.push(segment);
-        this.pump();
-      }
+      this.#created(segment, creation);
     });
   }
 
-  /** Gives up all that is not written. None of it was acknowledged; the offsets are minted again. */
-  #reject(nextSegmentId: number): void {
+  #created(segment: SegmentEntry, creation: Creation): void {
+    if (this.#frozen !== undefined) {
+      if ("file" in creation) creation.file.close();
+      this.#finishClosing();
+    } else if ("failed" in creation) {
+      this.#freeze(creation.failed);
+    } else if ("refused" in creation) {
+      this.#reject(segment.id, isDiskFull(creation.refused) ? this.#admission.diskFull(creation.refused) : undefined);
+      this.#finishClosing();
+    } else {
+      segment.file = creation.file;
+      this.segments.push(segment);
+      this.#admission.wroteHeader();
+      // Its name may be in another directory than the one whose barrier covers it.
+      if (this.#identityHolds(true)) this.pump();
+    }
+  }
+
+  /** The first segment of this run. On a full disk there is none until space returns (README ruling 11). */
+  #createFirst(): void {
+    const first = this.#pending.nextSegment;
+    try {
+      first.file = this.#maker.createNow(first);
+    } catch (error) {
+      if (!(error instanceof FileSystemError) || !isDiskFull(error)) throw error;
+      this.#admission.diskFull(error);
+      return;
+    }
+    this.segments.push(first);
+    this.#admission.wroteHeader();
+  }
+
+  /** Gives up all that is not visible. None of it was acknowledged; the offsets are minted again. */
+  #reject(nextSegmentId: number, refusal: Refusal | undefined): void {
     const from = this.#visibleHead;
+    const active = this.#active;
+    active?.rewind(from - active.baseOffset, active.visibleEnd);
     this.#pending.drop();
-    this.#pending.mintFrom(from, this.#active, nextSegmentId);
-    this.#events.rejected(from);
-    this.#finishClosing();
+    this.#pending.mintFrom(from, active, nextSegmentId);
+    this.#admission.reset(recordBytesOf(this.segments));
+    this.#policy.givenUp();
+    this.#events.rejected(from, refusal);
+  }
+
+  /**
+   * A write to `active` found the disk full. What there is of it behind the visible records is cut off, by a full barrier:
+   * frames that survive a cut behind the ones written next would be taken for theirs.
+   */
+  #giveUp(active: SegmentEntry, error: FileSystemError): void {
+    this.#fullError = undefined;
+    this.#busy = true;
+    this.#batchStartedMs = this.#clock.monotonicMs();
+    this.#queue.submit({
+      file: active.file as File,
+      truncateTo: active.visibleEnd,
+      barrier: "full",
+      done: (failure) => this.#barrierDone(active, this.#visibleHead, failure),
+    });
+    this.#reject(active.id, this.#admission.diskFull(error));
   }
 
   #fail(error: Error, segment: SegmentEntry): void {
@@ -386,6 +510,7 @@ export class LogWriter {
     if (this.#frozen !== undefined) return;
     const error = this.#direct ? explainMisfit(cause) : cause;
     this.#frozen = error;
+    this.#dueTimer?.cancel();
     this.#pending.drop();
     this.#events.froze(error);
     if (this.#doubtful === undefined) this.#finishClosing();
@@ -404,4 +529,18 @@ function explainMisfit(cause: Error): Error {
   if (!(cause instanceof FileSystemError) || cause.code !== "EINVAL" || cause.operation !== "write") return cause;
   const text = `the device refuses direct writes in blocks of ${DIRECT_BLOCK_BYTES} bytes; use --io-mode buffered`;
   return new Error(`${cause.message} (${text})`, { cause });
+}
+
+/** Record region (config.md 13): what lies between header and footer. */
+function recordBytesOf(segments: readonly SegmentEntry[]): number {
+  return segments.reduce((sum, segment) => sum + segment.end - SEGMENT_HEADER_LENGTH, 0);
+}
+
+/** What the file system says is free, if it can and does. */
+function freeBytes(files: FileSystem, path: string): number | undefined {
+  try {
+    return files.freeSpace(path)?.freeBytes;
+  } catch {
+    return undefined;
+  }
 }

@@ -8,6 +8,7 @@ import type {
   File,
   FileStatus,
   FileSystem,
+  FreeSpace,
   IoQueue,
   Lock,
   OpenMode,
@@ -134,6 +135,12 @@ class DiskFileSystem implements FileSystem {
     }
     fs.closeSync(fd);
     return undefined;
+  }
+
+  freeSpace(path: string): FreeSpace | undefined {
+    const { bsize, bavail, blocks } = attempt("statfs", path, () => fs.statfsSync(path));
+    // Some network and user-space file systems answer with zeros.
+    return blocks > 0 ? { freeBytes: bavail * bsize, totalBytes: blocks * bsize } : undefined;
   }
 
   createQueue(): IoQueue {

@@ -1,5 +1,14 @@
 import { posix } from "node:path";
-import type { DirectoryEntry, File, FileStatus, FileSystem, IoQueue, Lock, OpenMode } from "./file-system.ts";
+import type {
+  DirectoryEntry,
+  File,
+  FileStatus,
+  FileSystem,
+  FreeSpace,
+  IoQueue,
+  Lock,
+  OpenMode,
+} from "./file-system.ts";
 import { FileSystemError } from "./file-system.ts";
 import { MemoryQueue } from "./io-queue-memory.ts";
 import { type Device, type Operation, PlainDevice } from "./memory-device.ts";
@@ -127,6 +136,12 @@ export class MemoryFileSystem implements FileSystem {
     if (this.#locked.has(node)) return undefined;
     this.#locked.add(node);
     return { release: () => void this.#locked.delete(node) };
+  }
+
+  /** As of a device on which others took a GiB; undefined while nothing bounds it. */
+  freeSpace(): FreeSpace | undefined {
+    const { freeBytes } = this.#device;
+    return freeBytes === Number.POSITIVE_INFINITY ? undefined : { freeBytes, totalBytes: freeBytes + 2 ** 30 };
   }
 
   createQueue(): IoQueue {

@@ -94,6 +94,13 @@ export interface Lock {
   release(): void;
 }
 
+/** Bytes of a whole file system. */
+export interface FreeSpace {
+  /** What an ordinary user may still take. */
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+}
+
 /**
  * - `read`: must exist; reads only
  * - `write`: must exist; reads and writes
@@ -129,6 +136,8 @@ export interface FileSystem {
   syncDirectory(path: string): void;
   /** flock(LOCK_EX|LOCK_NB) on the file, created if absent. Undefined when another holder has it; throws on other errors. */
   lock(path: string): Lock | undefined;
+  /** Space of the file system that `path` is on; undefined when it has no bound or does not say. Throws FileSystemError. */
+  freeSpace(path: string): FreeSpace | undefined;
   createQueue(): IoQueue;
   /** Memory fit for positioned and direct writes: zeroed, its address a multiple of 4096. */
   alignedBuffer(length: number): Uint8Array;

@@ -27,6 +27,8 @@ export interface Device {
   before(operation: Operation, path: string): void;
   /** Called after an operation that changed something or made it durable. */
   after(operation: Operation, path: string): void;
+  /** Room for new blocks; Infinity without a bound. */
+  readonly freeBytes: number;
   /** How many of a write's bytes the device takes; fewer than `length` is a full device. */
   takes(node: FileNode, length: number, position: number): number;
   /** How many of the `count` bytes that are there a read returns. */
@@ -45,6 +47,7 @@ export interface Device {
 export class PlainDevice implements Device {
   readonly turns: Turns;
   readonly powered = true;
+  readonly freeBytes = Number.POSITIVE_INFINITY;
   #number = 0;
 
   constructor(turns: Turns = new Turns("auto")) {
