@@ -1,5 +1,6 @@
 import type { Codec } from "../runtime/codec.ts";
 import type { FileSystem } from "../runtime/file-system.ts";
+import { unacceptedLosses } from "./accepted-losses.ts";
 import type { Gap } from "./gap.ts";
 import { layoutVersionOf } from "./layout-marker.ts";
 import type { LossEvent } from "./loss-report.ts";
@@ -48,6 +49,7 @@ export function inspectLog(
     durableBytes: plan.durableBytes,
     earliestOffset: plan.earliestOffset,
     nextOffset: plan.nextOffset,
-    overCap: (maxSegmentBytes) => lossCapProblem(plan, maxSegmentBytes),
+    overCap: (maxSegmentBytes) =>
+      lossCapProblem({ ...plan, losses: unacceptedLosses(files, root, plan.losses) }, maxSegmentBytes),
   };
 }

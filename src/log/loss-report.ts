@@ -97,11 +97,16 @@ export function parseLossReport(text: string): LossEvent<string>[] {
 }
 
 /**
- * Writes `recovery-report.json` into the log root: to a temporary name, synced, renamed, directory synced. Throws
+ * Writes `recovery-report.json`, or a report of another `name`, into the log root: to a temporary name, synced, renamed, directory synced. Throws
  * FileSystemError; recovery does not fail for it.
  */
-export function writeLossReport(files: FileSystem, root: string, events: readonly LossEvent[]): void {
-  const path = `${root}/${RECOVERY_REPORT_FILE}`;
+export function writeLossReport(
+  files: FileSystem,
+  root: string,
+  events: readonly LossEvent[],
+  name = RECOVERY_REPORT_FILE,
+): void {
+  const path = `${root}/${name}`;
   const temporary = `${path}.tmp`;
   const bytes = new TextEncoder().encode(`${formatLossReport(events)}\n`);
   const file = files.open(temporary, "create");

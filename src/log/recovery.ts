@@ -1,9 +1,10 @@
 import type { Codec } from "../runtime/codec.ts";
 import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
+import { unacceptedLosses } from "./accepted-losses.ts";
 import { layoutNeedsMarker, writeLayoutMarker } from "./layout-marker.ts";
 import { LOSS_REASONS, type LossEvent, skippedBytes, writeLossReport } from "./loss-report.ts";
 import { quarantineSpan } from "./quarantine.ts";
-import { lossCapProblem, planRecovery, type RecoveryPlan } from "./recovery-plan.ts";
+import { lossCapProblem, planRecovery, type RecoveryMode, type RecoveryPlan } from "./recovery-plan.ts";
 import { MIN_SEGMENT_BYTES } from "./segment.ts";
 import type { SegmentInfo } from "./segment-chain.ts";
 import { StorageError } from "./storage-error.ts";
@@ -17,6 +18,10 @@ export interface RecoveryOptions {
   readonly maxQuarantineBytes?: number;
   /** Reads every body, not only the last segment's. Default false: a start costs one segment's scan. */
   readonly fullScan?: boolean;
+  /** Default `salvage`. */
+  readonly recovery?: RecoveryMode;
+  /** Takes any loss, as an operator may order. Default false: a loss above the caps that is not accepted is refused. */
+  readonly ignoreLossCaps?: boolean;
 }
 
 export interface RecoveredLog {
@@ -58,7 +63,8 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
   }
   const needsMarker = layoutNeedsMarker(files, root, codec);
   const plan = planRecovery(files, codec, root, options);
-  const excess = lossCapProblem(plan, maxSegmentBytes);
+  const counted = { ...plan, losses: options.ignoreLossCaps ? [] : unacceptedLosses(files, root, plan.losses) };
+  const excess = lossCapProblem(counted, maxSegmentBytes);
   if (excess !== undefined) throw excess;
 
   const problems: FileSystemError[] = [];

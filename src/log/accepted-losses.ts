@@ -1,0 +1,59 @@
+import type { FileSystem } from "../runtime/file-system.ts";
+import { type LossEvent, LossReportError, parseLossReport, writeLossReport } from "./loss-report.ts";
+import { readExactly } from "./read-exactly.ts";
+
+/**
+ * Losses that an operator has accepted with `repair --apply --force`: `repair-accepted.json` in the log root, in the form
+ * of a loss report (storage.md 19). They stay where they are and are reported at every start, but they count toward no
+ * cap, so that the log opens writable again.
+ */
+
+export const ACCEPTED_LOSSES_FILE = "repair-accepted.json";
+
+/** Above this it is not a file of ours. */
+const MAX_FILE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * The events of `losses` that nobody has accepted: those that do not lie within an accepted span of the same segment. A
+ * file that cannot be read accepts nothing, which at worst keeps a log read-only. Throws FileSystemError.
+ */
+export function unacceptedLosses(files: FileSystem, root: string, losses: readonly LossEvent[]): readonly LossEvent[] {
+  if (losses.length === 0) return losses;
+  const accepted = readAcceptedLosses(files, root);
+  return losses.filter(
+    (event) =>
+      !accepted.some(
+        (span) => span.segmentId === event.segmentId && span.start <= event.start && event.end <= span.end,
+      ),
+  );
+}
+
+/** Makes `losses` the accepted ones, instead of those that were. Throws FileSystemError. */
+export function writeAcceptedLosses(files: FileSystem, root: string, losses: readonly LossEvent[]): void {
+  const path = `${root}/${ACCEPTED_LOSSES_FILE}`;
+  if (losses.length > 0) {
+    writeLossReport(files, root, losses, ACCEPTED_LOSSES_FILE);
+  } else if (files.stat(path) !== undefined) {
+    files.remove(path);
+    files.syncDirectory(root);
+  }
+}
+
+function readAcceptedLosses(files: FileSystem, root: string): readonly LossEvent<string>[] {
+  const path = `${root}/${ACCEPTED_LOSSES_FILE}`;
+  const status = files.stat(path);
+  if (status?.kind !== "file" || status.size > MAX_FILE_BYTES) return [];
+  const bytes = new Uint8Array(status.size);
+  const file = files.open(path, "read");
+  try {
+    readExactly(file, bytes, 0, bytes.length, 0);
+  } finally {
+    file.close();
+  }
+  try {
+    return parseLossReport(new TextDecoder().decode(bytes));
+  } catch (error) {
+    if (error instanceof LossReportError) return [];
+    throw error;
+  }
+}
