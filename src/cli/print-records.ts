@@ -2,10 +2,12 @@ import { CompressionError, decompressPayload, readCompressionDescriptor } from "
 import { LOSS_REASONS, type LossEvent, lossTotals, skippedBytes } from "../log/loss-report.ts";
 import { type OfflineRecord, readLog } from "../log/offline-reader.ts";
 import { RecordFlag } from "../log/record.ts";
+import { requireLogRoot } from "../offline/stopped-directory.ts";
 import type { Codec } from "../runtime/codec.ts";
 import { createRuntime } from "../runtime/runtime.ts";
 import { CodecId } from "../wire/compressed.ts";
 import { jsonString } from "./envelope.ts";
+import { CliError } from "./errors.ts";
 import { storageFailure } from "./storage-failure.ts";
 import type { Context } from "./verb.ts";
 
@@ -17,6 +19,8 @@ export interface RecordSelection {
   readonly json: boolean;
   /** Stored lengths, nothing decompressed. */
   readonly raw: boolean;
+  /** A record whose dictionary is not there ends the run with exit code 3. */
+  readonly requireDictionary: boolean;
 }
 
 interface Shown {
@@ -40,6 +44,17 @@ function codecName(stored: Uint8Array): string {
       return "zstd";
     default:
       return String(id);
+  }
+}
+
+/** Throws CliError handled_corruption for a payload that cannot be had without a dictionary which is not there. */
+function requireDictionaryOf(record: OfflineRecord): void {
+  if ((record.flags & RecordFlag.Compressed) === 0) {
+    return;
+  }
+  const id = readCompressionDescriptor(record.payload)?.dictionaryId ?? 0;
+  if (id !== 0) {
+    throw new CliError("handled_corruption", `record ${record.offset} needs dictionary ${id}, which is not there`);
   }
 }
 
@@ -96,20 +111,24 @@ function lossLines(losses: readonly LossEvent[], json: boolean): string[] {
 
 /**
  * Prints the records of a stopped data directory and what lies torn behind them (cli.md 5.1, 5.2), changing nothing and
- * taking no lock. Throws CliError: 2 without a directory, 4 for a broken chain, 70 for I/O.
+ * taking no lock. Throws CliError: 2 without a data directory, 3 for a dictionary that is missed, 4 for what cannot be opened, 70 for I/O.
  */
 export async function printRecords(
   directory: string,
-  { fromOffset, limit, json, raw }: RecordSelection,
+  { fromOffset, limit, json, raw, requireDictionary }: RecordSelection,
   { output }: Context,
 ): Promise<number> {
   const { runtime } = createRuntime();
   try {
+    requireLogRoot(runtime.files, directory);
     const log = readLog(runtime.files, runtime.codec, directory);
     let left = limit;
     if (left !== 0n) {
       const from = fromOffset > BigInt(Number.MAX_SAFE_INTEGER) ? Number.POSITIVE_INFINITY : Number(fromOffset);
       for (const record of log.records(from)) {
+        if (requireDictionary) {
+          requireDictionaryOf(record);
+        }
         output.line(recordLine(record, show(record, runtime.codec, raw), json));
         if (output.full) {
           await output.flush();

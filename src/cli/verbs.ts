@@ -1,10 +1,16 @@
 import type { Verb } from "./verb.ts";
+import { backupVerb } from "./verbs/backup.ts";
 import { dumpVerb } from "./verbs/dump.ts";
 import { createHelpVerb } from "./verbs/help.ts";
+import { migrateVerb } from "./verbs/migrate.ts";
 import { peekVerb } from "./verbs/peek.ts";
 import { pubVerb } from "./verbs/pub.ts";
+import { repairVerb } from "./verbs/repair.ts";
+import { restoreVerb } from "./verbs/restore.ts";
+import { scrubVerb } from "./verbs/scrub.ts";
 import { serveVerb } from "./verbs/serve.ts";
 import { subVerb } from "./verbs/sub.ts";
+import { verifyVerb } from "./verbs/verify.ts";
 import { versionVerb } from "./verbs/version.ts";
 
 /** Every verb, in the order in which help lists them. */
@@ -14,6 +20,12 @@ export const VERBS: readonly Verb[] = [
   subVerb,
   peekVerb,
   dumpVerb,
+  scrubVerb,
+  verifyVerb,
+  repairVerb,
+  backupVerb,
+  restoreVerb,
+  migrateVerb,
   createHelpVerb(() => VERBS),
   versionVerb,
 ];

@@ -6,14 +6,12 @@ import type { FileSystem } from "../runtime/file-system.ts";
 import { countDeadLetters, DEAD_LETTER_SINK } from "./dead-letters.ts";
 import { formatManifest, MANIFEST_FILE, type Manifest, type ManifestFile } from "./manifest.ts";
 import { OfflineError } from "./offline-error.ts";
+import type { Progress } from "./progress.ts";
 import { lockStopped, requireLogRoot } from "./stopped-directory.ts";
 import { contains, copyTree, isContent, listTree } from "./tree.ts";
 
 /** Where the copy of the data directory is in a backup. */
 export const BACKUP_DATA = "data";
-
-/** Called with how many of how many bytes were worked through. */
-export type Progress = (doneBytes: number, totalBytes: number) => void;
 
 export interface BackupReport {
   readonly manifest: Manifest;
@@ -24,7 +22,6 @@ export interface BackupReport {
   readonly damaged: boolean;
 }
 
-/** Both paths are absolute, without symbolic links in them. */
 export interface BackupOptions {
   readonly dataDirectory: string;
   readonly out: string;
@@ -40,7 +37,7 @@ export interface BackupOptions {
 export function backUp(files: FileSystem, codec: Codec, options: BackupOptions): BackupReport {
   const { dataDirectory, out, progress = () => {} } = options;
   requireLogRoot(files, dataDirectory);
-  if (contains(dataDirectory, out)) {
+  if (contains(files, dataDirectory, out)) {
     throw new OfflineError(
       "OverlappingDirectories",
       `the backup ${out} must not lie inside the data directory ${dataDirectory}`,

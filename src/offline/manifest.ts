@@ -101,7 +101,7 @@ function checkVersion(text: string): void {
 }
 
 function parseFile(line: string, lineNumber: number): ManifestFile {
-  const match = /^(\d+) (\d+) (.+)$/.exec(line);
+  const match = /^(\d+) (\d+) (.+)$/s.exec(line);
   if (match === null) throw invalid(`line ${lineNumber} names no file`);
   const crc = whole(match[1], lineNumber);
   if (crc > 0xffff_ffff) throw invalid(`line ${lineNumber} has no 32-bit checksum`);

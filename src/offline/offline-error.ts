@@ -14,7 +14,6 @@ export type OfflineErrorKind =
   | "OverlappingDirectories"
   /** An entry that a backup cannot hold. */
   | "UnsupportedEntry"
-  | "UnsupportedFormat"
   /** A restore failed after it had begun to write. Exit code 70. */
   | "Interrupted";
 

@@ -4,9 +4,10 @@ import { LAYOUT_FILE } from "../log/names.ts";
 import { readExactly } from "../log/read-exactly.ts";
 import type { Codec } from "../runtime/codec.ts";
 import type { FileSystem, Lock } from "../runtime/file-system.ts";
-import { BACKUP_DATA, type Progress } from "./backup.ts";
+import { BACKUP_DATA } from "./backup.ts";
 import { MANIFEST_FILE, MAX_MANIFEST_BYTES, type Manifest, type ManifestFile, parseManifest } from "./manifest.ts";
 import { OfflineError } from "./offline-error.ts";
+import type { Progress } from "./progress.ts";
 import { lockStopped } from "./stopped-directory.ts";
 import { type Content, clearTree, contains, copyContent, copyTree, isContent, readTree } from "./tree.ts";
 
@@ -19,7 +20,6 @@ export interface RestoreReport {
   readonly bytes: number;
 }
 
-/** Both paths are absolute, without symbolic links in them. */
 export interface RestoreOptions {
   readonly from: string;
   readonly dataDirectory: string;
@@ -37,7 +37,7 @@ export interface RestoreOptions {
 export function restore(files: FileSystem, codec: Codec, options: RestoreOptions): RestoreReport {
   const { from, dataDirectory, force, progress = () => {} } = options;
   if (files.stat(from) === undefined) throw new OfflineError("NotFound", `no backup at ${from}`);
-  if (contains(from, dataDirectory) || contains(dataDirectory, from)) {
+  if (contains(files, from, dataDirectory) || contains(files, dataDirectory, from)) {
     throw new OfflineError(
       "OverlappingDirectories",
       `the backup ${from} and the data directory ${dataDirectory} must not lie inside each other`,

@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import { buf as crc32cOf } from "crc-32/crc32c.js";
 import { makeDurableDirectory } from "../log/data-directory.ts";
 import { LOCK_FILE, WRITE_PROBE_FILE } from "../log/names.ts";
@@ -29,9 +30,26 @@ export interface Tree {
   readonly skipped: readonly string[];
 }
 
-/** Whether `path` is `directory` or lies below it; both absolute, without symbolic links or a trailing slash. */
-export function contains(directory: string, path: string): boolean {
-  return path === directory || path.startsWith(directory === "/" ? "/" : `${directory}/`);
+/**
+ * Whether `path`, or the place where it is going to be, is the directory `directory` or lies below it, whatever symbolic
+ * links lead there. Throws FileSystemError.
+ */
+export function contains(files: FileSystem, directory: string, path: string): boolean {
+  const wanted = files.stat(directory);
+  let place = path;
+  let status = files.stat(place);
+  while (status === undefined) {
+    place = dirname(place);
+    status = files.stat(place);
+  }
+  for (;;) {
+    if (status.device === wanted?.device && status.inode === wanted.inode) return true;
+    // A directory's own idea of its parent: the path may have come through a link.
+    place = status.kind === "directory" ? `${place}/..` : dirname(place);
+    const parent = files.stat(place);
+    if (parent === undefined || (parent.device === status.device && parent.inode === status.inode)) return false;
+    status = parent;
+  }
 }
 
 /** What an entry at the top of a data directory must not be for the directory to count as empty. */

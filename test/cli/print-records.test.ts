@@ -43,7 +43,13 @@ async function print(options: { json?: boolean; raw?: boolean } = {}): Promise<s
     },
   });
   const output = new Output(sink, sink, false);
-  const selection = { fromOffset: 0n, limit: undefined, json: options.json ?? false, raw: options.raw ?? false };
+  const selection = {
+    fromOffset: 0n,
+    limit: undefined,
+    json: options.json ?? false,
+    raw: options.raw ?? false,
+    requireDictionary: false,
+  };
   expect(await printRecords(directory, selection, { output, environment: {} })).toBe(0);
   return Buffer.concat(written).toString().split("\n").slice(0, -1);
 }
@@ -113,7 +119,7 @@ describe("print records", () => {
   it("gives each failure its exit kind", async () => {
     const missing = join(directory, "missing");
     const output = new Output(new Writable(), new Writable(), false);
-    const selection = { fromOffset: 0n, limit: undefined, json: false, raw: false };
+    const selection = { fromOffset: 0n, limit: undefined, json: false, raw: false, requireDictionary: false };
     await expect(printRecords(missing, selection, { output, environment: {} })).rejects.toEqual(
       new CliError("not_found", `no data directory at ${missing}`),
     );

@@ -81,6 +81,7 @@ describe("the manifest of a backup", () => {
     ["a path through a dot", TEXT.replace("dlq/", "dlq/./"), "line 6 is refused"],
     ["an empty part", TEXT.replace("dlq/", "dlq//"), "line 6 is refused"],
     ["a control character", TEXT.replace("dlq/", "dlq/\u0000"), "line 6 is refused"],
+    ["nothing behind the length", TEXT.replace("17 9 dlq/a name  with blanks ", "17 9 "), "line 6 names no file"],
     ["the lock", TEXT.replace("LOCK.not", "LOCK"), "lists LOCK"],
     ["a file twice", TEXT.replace("LOCK.not", "seg-0000000000000000.log"), "twice"],
     ["a file that is a directory", TEXT.replace("LOCK.not", "dlq"), "dlq is both a file and a directory"],

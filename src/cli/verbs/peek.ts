@@ -34,6 +34,7 @@ export const peekVerb: Verb = {
         limit: flags.number("--limit") ?? DEFAULT_LIMIT,
         json: flags.has("--json"),
         raw: false,
+        requireDictionary: false,
       },
       context,
     );
