@@ -1,4 +1,4 @@
-import { Counters } from "../log/counters.ts";
+import type { Counters } from "../log/counters.ts";
 import type { Log } from "../log/log.ts";
 import { isValidName, parseGroupCheckpointName } from "../log/names.ts";
 import type { GroupOptions } from "../queue/group-options.ts";
@@ -17,7 +17,7 @@ export interface StreamOptions {
 /** A log with its groups, and the connections that wait for the log. */
 export class Stream {
   readonly log: Log;
-  readonly counters = new Counters();
+  readonly counters: Counters;
   readonly #options: StreamOptions;
   readonly #home: CheckpointHome;
   readonly #groups = new Map<string, ConsumerGroup>();
@@ -33,6 +33,7 @@ export class Stream {
     files: FileSystem,
   ) {
     this.log = log;
+    this.counters = log.counters;
     this.#options = options;
     this.#home = { ...checkpoints, files, root: options.root };
     // Groups on disk are resumed whatever the cap says (semantics.md 3.1).

@@ -18,6 +18,8 @@ export interface Batch {
   position: number;
   baseOffset: number;
   count: number;
+  /** Key, header and payload bytes of its records as they came. */
+  bodyBytes: number;
   /** The segment is full after this batch: write its footer and go on with the next one. */
   seals: boolean;
 }

@@ -1,4 +1,24 @@
+import type { Batch } from "./batch.ts";
 import { decodeCounters, encodeCounters } from "./checkpoint-payloads.ts";
+import { BARRIER_BUCKETS, DURATION_BUCKETS, Histogram } from "./histogram.ts";
+import { LOSS_REASONS, type LossEvent, lossTotals, skippedBytes } from "./loss-report.ts";
+import { SEGMENT_FOOTER_LENGTH } from "./segment.ts";
+
+/** What one opening of a log met. */
+export interface Opening {
+  readonly losses: readonly LossEvent[];
+  /** Those of them whose bytes were copied to quarantine. */
+  readonly quarantined: readonly LossEvent[];
+  /** An offset that no loss of this opening reaches beyond. */
+  readonly lossEnd: number;
+  /** The loss report on disk: of this opening, or of the last one that lost something. */
+  readonly report: { readonly bytes: number; readonly records: number };
+}
+
+export type RecoveryOutcome = "clean" | "torn_tail_truncated" | "quarantined" | "data_loss";
+
+/** Header and trailer of a record (storage.md 3.4). */
+const FRAME_BYTES = 36 + 8;
 
 /** The order of observability.md 2.6. */
 const SAVED = [
@@ -78,18 +98,78 @@ export class Counters {
 
   /** Publishes refused by the daily write budget; they are in `produceRejected` too. Not saved, like all that follow. */
   dailyBudgetSheds = 0;
+  /** Publishes that wanted no acknowledgement and were refused or given up; they are not in `produceRejected`. */
+  shedWithoutAck = 0;
   /** Publishes that wanted no acknowledgement. */
   producedWithoutAck = 0;
   connectionsAccepted = 0;
   connectionsClosed = 0;
   /** Connections that were closed before they were served: over the cap, or draining. */
   connectionsRefused = 0;
+  /** Key, header and payload bytes as they are stored, without frames. */
+  logicalBytesWritten = 0;
+  /** What writes with a barrier took, hand-over to completion. */
+  readonly barriers = new Histogram(BARRIER_BUCKETS);
+  readonly barrierDurations = new Histogram(DURATION_BUCKETS);
+
+  /** A batch is written; `barrierMs` is what its barrier took, with the write before it, if it had one. */
+  wrote(batch: Batch, barrierMs: number | undefined): void {
+    this.produced += batch.count;
+    this.producedBytes += batch.bodyBytes;
+    const footer = batch.seals ? SEGMENT_FOOTER_LENGTH : 0;
+    // A body of 64 KiB or more has a checksum of 8 bytes, which is counted as its own.
+    this.logicalBytesWritten += batch.end - batch.start - footer - batch.count * FRAME_BYTES;
+    if (barrierMs === undefined) return;
+    this.barriers.observe(barrierMs);
+    this.barrierDurations.observe(barrierMs);
+  }
 
   /** A group was told that `skipped` records before `earliest` are gone. */
   truncated(earliest: number, skipped: number): void {
     this.truncations += 1;
     this.truncatedRecords += skipped;
     this.lastSkipOffset = Math.max(this.lastSkipOffset, earliest);
+  }
+
+  /**
+   * Counts an opening, after restore(): its outcome, its repairs, and the losses that the loss report knows and the saved
+   * counters do not (observability.md 2.6).
+   */
+  opened(opening: Opening): void {
+    switch (recoveryOutcome(opening)) {
+      case "clean":
+        this.runsClean += 1;
+        break;
+      case "torn_tail_truncated":
+        this.runsTornTailTruncated += 1;
+        break;
+      case "quarantined":
+        this.runsQuarantined += 1;
+        break;
+      case "data_loss":
+        this.runsDataLoss += 1;
+        break;
+    }
+    this.tornTailRepairs += opening.losses.filter(({ reason }) => reason === "TornTail").length;
+    this.segmentRepairs += opening.quarantined.length;
+    const { report, losses, lossEnd } = opening;
+    const behind = report.records > this.recordsSkipped || report.bytes > this.bytesSkipped;
+    const lost = lossTotals(losses);
+    const reached = behind || lost.bytes > 0 || lost.records > 0 ? lossEnd : 0;
+    if (!behind && reached <= this.lastSkipOffset) return;
+    this.recordsSkipped = Math.max(this.recordsSkipped, report.records);
+    this.bytesSkipped = Math.max(this.bytesSkipped, report.bytes);
+    this.lastSkipOffset = Math.max(this.lastSkipOffset, reached);
+    this.checkpointRepairs += 1;
+  }
+
+  /** Damage was met while running: `end` is the offset behind what is lost. */
+  lost(losses: readonly LossEvent[], end: number): void {
+    const { records, bytes } = lossTotals(losses);
+    this.recordsSkipped += records;
+    this.bytesSkipped += bytes;
+    this.lastSkipOffset = Math.max(this.lastSkipOffset, end);
+    this.segmentRepairs += losses.length;
   }
 
   /** Takes over what was saved; fields that the payload does not have stay 0. */
@@ -102,4 +182,14 @@ export class Counters {
   encode(): Uint8Array {
     return encodeCounters(SAVED.map((name) => this[name]));
   }
+}
+
+/** The worst that an opening met. What lost neither bytes nor records is no loss: a segment whose creation was cut. */
+export function recoveryOutcome({ losses, quarantined }: Pick<Opening, "losses" | "quarantined">): RecoveryOutcome {
+  if (losses.length === 0) return "clean";
+  const serious = losses.filter(
+    (event) => LOSS_REASONS[event.reason].dataLoss && (skippedBytes(event) > 0 || event.recordsLostEstimate > 0),
+  );
+  if (serious.length === 0) return "torn_tail_truncated";
+  return serious.every((event) => quarantined.includes(event)) ? "quarantined" : "data_loss";
 }

@@ -1,6 +1,7 @@
 import type { Clock } from "../runtime/clock.ts";
 import type { Codec } from "../runtime/codec.ts";
 import type { FileSystem, FileSystemError } from "../runtime/file-system.ts";
+import type { Counters } from "./counters.ts";
 import type { LossEvent } from "./loss-report.ts";
 import { LogReader, type Window } from "./reader.ts";
 import { type RecoveredLog, recoverLog } from "./recovery.ts";
@@ -17,6 +18,8 @@ export type LogEvents = WriterEvents;
 export class Log {
   /** What opening had to cut off (storage.md 19). */
   readonly losses: readonly LossEvent[];
+  /** Those of them whose bytes are in quarantine now. */
+  readonly quarantined: readonly LossEvent[];
   /** Steps of opening that failed without harm: layout marker, quarantine copy, report file. */
   readonly problems: readonly FileSystemError[];
   readonly #writer: LogWriter;
@@ -26,6 +29,7 @@ export class Log {
     this.#writer = writer;
     this.#reader = reader;
     this.losses = recovered.losses;
+    this.quarantined = recovered.quarantined;
     this.problems = recovered.problems;
   }
 
@@ -103,6 +107,16 @@ export class Log {
   /** See LogWriter.refusal. */
   get refusal(): Refusal | undefined {
     return this.#writer.refusal;
+  }
+
+  /** See WriterOptions.counters. */
+  get counters(): Counters {
+    return this.#writer.counters;
+  }
+
+  /** Acknowledged by a relaxed durability level and not yet covered by a barrier, record bytes. */
+  get unsyncedBytes(): number {
+    return this.#writer.unsyncedBytes;
   }
 
   /** See LogWriter.written. */

@@ -165,6 +165,7 @@ export class PendingRecords {
       this.#admission.appended(sealedEnd - batch.end);
       batch.end = sealedEnd;
       batch.count += written;
+      batch.bodyBytes += bodyBytesOf(table, at, at + written);
       this.#nextOffset += written;
       this.#nextSequence += written;
       at += written;
@@ -230,6 +231,7 @@ export class PendingRecords {
       position: this.#fillSegment.end - start,
       baseOffset: this.#nextOffset,
       count: 0,
+      bodyBytes: 0,
       seals: false,
     };
     return this.#filling;
@@ -260,8 +262,7 @@ export class PendingRecords {
   /** Gives an empty batch a buffer that holds record `row` alone. One such buffer at a time: it may be 16 MiB. */
   #enlarge(batch: Batch, table: Int32Array, row: number): boolean {
     if (this.#largePending) return false;
-    const at = row * FIELDS;
-    const body = table[at + FIELD_KEY_LENGTH] + table[at + FIELD_HEADERS_LENGTH] + table[at + FIELD_PAYLOAD_LENGTH];
+    const body = bodyBytesOf(table, row, row + 1);
     const spare = batch.buffer;
     batch.limit = batch.start + body + RECORD_OVERHEAD_BYTES;
     const length = batch.limit + SEGMENT_FOOTER_LENGTH;
@@ -284,4 +285,12 @@ export class PendingRecords {
     if (segment !== undefined) this.#tailBlock?.readBack(segment.file as File, segment.end);
     return segment;
   }
+}
+
+function bodyBytesOf(table: Int32Array, first: number, end: number): number {
+  let bytes = 0;
+  for (let at = first * FIELDS; at < end * FIELDS; at += FIELDS) {
+    bytes += table[at + FIELD_KEY_LENGTH] + table[at + FIELD_HEADERS_LENGTH] + table[at + FIELD_PAYLOAD_LENGTH];
+  }
+  return bytes;
 }

@@ -10,6 +10,7 @@ import {
 } from "../runtime/file-system.ts";
 import { Admission, type AdmissionLimits } from "./admission.ts";
 import type { Batch } from "./batch.ts";
+import { Counters } from "./counters.ts";
 import { isDiskFull, isFullWrite } from "./disk-full.ts";
 import { leaveToRestart } from "./doubtful-tail.ts";
 import { BarrierPolicy, type Durability } from "./durability.ts";
@@ -38,6 +39,8 @@ export interface WriterOptions extends AdmissionLimits {
   readonly maxSegmentBytes: number;
   readonly maxPendingBytes: number;
   readonly durability: Durability;
+  /** Where what is written is counted. Default: counters of the log's own. */
+  readonly counters?: Counters;
   /** Segments are written around the page cache (storage.md 16). Default false. */
   readonly directWrites?: boolean;
   /** How payloads are stored. Default: as they are. */
@@ -73,6 +76,7 @@ export interface WriterEvents {
  */
 export class LogWriter {
   readonly segments: SegmentEntry[];
+  readonly counters: Counters;
   /** What readers find in memory; undefined where they have the page cache. */
   readonly tailCache: TailCache | undefined;
   readonly #direct: boolean;
@@ -117,6 +121,7 @@ export class LogWriter {
     clock: Clock,
     events: WriterEvents,
   ) {
+    this.counters = options.counters ?? new Counters();
     this.#direct = options.directWrites ?? false;
     this.tailCache = this.#direct
       ? new TailCache(Math.min(MAX_TAIL_BYTES, Math.max(MIN_TAIL_BYTES, options.maxPendingBytes / 2)))
@@ -199,6 +204,11 @@ export class LogWriter {
   /** What is counted of the log's writes: record region, physical bytes, those of today. */
   get written(): Pick<Admission, "recordBytes" | "physicalBytes" | "physicalBytesToday"> {
     return this.#admission;
+  }
+
+  /** Written and not yet covered by a barrier. */
+  get unsyncedBytes(): number {
+    return this.#policy.unsyncedBytes;
   }
 
   /** Whether an append would take something, unless its first record is one of the largest. */
@@ -335,8 +345,10 @@ export class LogWriter {
   }
 
   #written(batch: Batch, barrier: Barrier, error: FileSystemError | undefined): void {
+    const nowMs = this.#clock.monotonicMs();
+    const tookMs = nowMs - (this.#batchStartedMs ?? nowMs);
     this.#flying -= 1;
-    this.#batchStartedMs = this.#flying > 0 ? this.#clock.monotonicMs() : undefined;
+    this.#batchStartedMs = this.#flying > 0 ? nowMs : undefined;
     if (error !== undefined) {
       if (isFullWrite(error)) this.#fullError ??= error;
       else this.#fail(error, batch.segment);
@@ -356,6 +368,7 @@ export class LogWriter {
     if (!this.#identityHolds()) return;
     const segment = batch.segment;
     this.#visibleHead = batch.baseOffset + batch.count;
+    this.counters.wrote(batch, barrier === "none" ? undefined : tookMs);
     segment.visibleEnd = batch.position + batch.end - (batch.seals ? SEGMENT_FOOTER_LENGTH : 0);
     if (barrier !== "none") {
       this.#durableHead = this.#visibleHead;
