@@ -1,9 +1,10 @@
 import { openDataDirectory } from "../log/data-directory.ts";
 import { type ResolvedIoMode, resolveIoMode } from "../log/io-mode.ts";
 import { Log } from "../log/log.ts";
-import { describeLoss } from "../log/loss-report.ts";
+import { describeLoss, LOSS_REASONS } from "../log/loss-report.ts";
 import { detectBlockDevice, UNKNOWN_DEVICE } from "../runtime/block-device.ts";
 import type { Timer } from "../runtime/clock.ts";
+import { Compression } from "../runtime/codec.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { type BrokerContext, PublishTable } from "./context.ts";
 import { BrokerHealth } from "./health.ts";
@@ -73,11 +74,15 @@ export async function startBroker(
         maxPendingBytes: options.maxPendingBytes,
         durability: options.durability,
         directWrites: ioMode.mode === "direct",
+        maxTotalBytes: options.maxTotalBytes,
+        minFreeBytes: options.minFreeBytes,
+        dailyWriteBudgetBytes: options.dailyWriteBudgetBytes,
+        compression: options.compression === "lz4" ? Compression.Lz4 : Compression.None,
       },
       runtime,
       {
         advanced: () => stream?.advanced(),
-        rejected: (from) => stream?.rejected(from),
+        rejected: (from, refusal) => stream?.rejected(from, refusal),
         froze: (error) => {
           health.freeze(error);
           events.froze(error);
@@ -102,6 +107,17 @@ export async function startBroker(
         },
         checkpointInterval: options.checkpointInterval,
         maxGroups: options.maxGroups,
+        reaping: {
+          retention: options.retention,
+          diskFullPolicy: options.diskFullPolicy,
+          maxTotalBytes: options.maxTotalBytes,
+          onError: (error) => events.warned(`segments not removed: ${error.message}`),
+        },
+        onUndecodable: ({ segmentId, start, end, reason }, offset, error) =>
+          events.warned(
+            `record ${offset} is intact and cannot be decompressed (${error.message}), so consumers of plain payloads ` +
+              `go on without it: segment ${segmentId} bytes [${start}, ${end}), reason=${LOSS_REASONS[reason].label}`,
+          ),
       },
       {
         codec,
@@ -127,7 +143,7 @@ export async function startBroker(
     const openLog = log;
     health.watch(() => openLog.batchStartedMs);
     const ticks: Timer = clock.every(TICK_MS, () => {
-      openStream.tick(clock.monotonicMs());
+      openStream.tick(clock.monotonicMs(), clock.wallMs());
       sessions.tick();
     });
 

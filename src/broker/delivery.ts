@@ -1,4 +1,4 @@
-import { CompressionError, decompressPayload } from "../log/compressed-payload.ts";
+import { CompressionError } from "../log/compressed-payload.ts";
 import { LogReadError, type Window } from "../log/reader.ts";
 import { GenerationExhaustedError } from "../queue/group-options.ts";
 import type { Member } from "../queue/member.ts";
@@ -31,6 +31,7 @@ import type { Session } from "./session.ts";
 
 const COMPRESSED = 0x01;
 const GAP_RETENTION = 1;
+const GAP_LOST = 200;
 
 /**
  * The response to one Fetch or Flow (wire.md 9.2, 9.3): polls step by step, each step at most one frame, then FlowEnd.
@@ -78,8 +79,9 @@ export class Delivery {
       while (this.#stepsLeft > 0 && nowMs < this.#deadlineMs && this.#withinBudget()) {
         if (output.backlogBytes > 0) return false;
         const offset = group.next(this.#member, head);
-        if (offset < 0 || !this.#deliver(session, offset, head)) break;
+        if (offset < 0) break;
         this.#stepsLeft -= 1;
+        if (!this.#deliver(session, offset, head)) continue;
         this.#delivered += 1;
         stream.counters.delivered += 1;
         if (group.lastDeliveries > 1) stream.counters.redelivered += 1;
@@ -106,21 +108,25 @@ export class Delivery {
     if (this.#stepsLeft === 0) return;
     const truncated = this.#group.group.truncateTo(earliest);
     if (truncated === undefined) return;
-    const { output } = session;
     const { skipped } = truncated;
     session.broker.stream.counters.truncated(earliest, skipped);
     this.#stepsLeft -= 1;
+    this.#tellGap(session, earliest - skipped, earliest, GAP_RETENTION);
+  }
+
+  /** The consumer will never see the records [start, end). */
+  #tellGap(session: Session, start: number, end: number, reason: number): void {
+    const { output } = session;
     if (session.consumer.gapMarkers) {
       output.reserve(GAP_MARKER_FRAME_BYTES);
-      const { buffer, at } = output.scratch;
-      output.scratch.at = writeGapMarker(buffer, at, earliest - skipped, earliest, 0, GAP_RETENTION);
+      output.scratch.at = writeGapMarker(output.scratch.buffer, output.scratch.at, start, end, 0, reason);
     } else {
       output.reserve(TRUNCATED_FRAME_BYTES);
-      output.scratch.at = writeTruncated(output.scratch.buffer, output.scratch.at, earliest, skipped);
+      output.scratch.at = writeTruncated(output.scratch.buffer, output.scratch.at, end, end - start);
     }
   }
 
-  /** Writes the Deliver frame of a record just claimed; false when it has to stay where it is. */
+  /** Writes the Deliver frame of a record just claimed; false when the record is lost, and the consumer told of that. */
   #deliver(session: Session, offset: number, head: number): boolean {
     const group = this.#group.group;
     let window: Window;
@@ -140,16 +146,24 @@ export class Delivery {
     let payloadLength = rows[at + FIELD_PAYLOAD_LENGTH];
     group.setBytes(offset, keyLength + headersLength + payloadLength);
     if ((flags & COMPRESSED) !== 0 && !session.consumer.compressedDeliveries) {
-      const plain = decompressed(session, payloadSource.subarray(payload, payload + payloadLength));
-      if (plain === undefined) {
-        // Handing it out undecoded would break the agreement with the peer (wire.md 16).
-        group.unclaim(offset);
+      const { plain, undecodable } = session.broker.stream;
+      try {
+        plain.find(window, offset);
+      } catch (error) {
+        if (!(error instanceof CompressionError)) {
+          group.unclaim(offset);
+          throw error;
+        }
+        // Handing it out undecoded would break the agreement with the peer, and waiting for it would block the group.
+        undecodable.met(window, offset, error);
+        group.lose(offset, offset + 1);
+        this.#tellGap(session, offset, offset + 1, GAP_LOST);
         return false;
       }
       flags &= ~COMPRESSED;
-      payloadSource = plain;
-      payload = 0;
-      payloadLength = plain.length;
+      payloadSource = plain.source;
+      payload = plain.start;
+      payloadLength = plain.lengthBytes;
     }
     const { output } = session;
     const { scratch } = output;
@@ -174,14 +188,5 @@ export class Delivery {
     if (headersLength > 0) output.bytes(window.buffer, headers, headers + headersLength);
     output.bytes(payloadSource, payload, payload + payloadLength);
     return true;
-  }
-}
-
-function decompressed(session: Session, stored: Uint8Array): Uint8Array | undefined {
-  try {
-    return decompressPayload(stored, session.broker.codec);
-  } catch (error) {
-    if (error instanceof CompressionError) return undefined;
-    throw error;
   }
 }

@@ -1,10 +1,16 @@
+import type { CompressionError, DictionarySource } from "../log/compressed-payload.ts";
 import type { Counters } from "../log/counters.ts";
 import type { Log } from "../log/log.ts";
+import type { LossEvent } from "../log/loss-report.ts";
 import { isValidName, parseGroupCheckpointName } from "../log/names.ts";
+import { PlainPayloads } from "../log/plain-payloads.ts";
+import type { Refusal } from "../log/refusal.ts";
 import type { GroupOptions } from "../queue/group-options.ts";
 import type { FileSystem } from "../runtime/file-system.ts";
 import { type CheckpointHome, ConsumerGroup } from "./consumer-group.ts";
 import type { Publisher } from "./publisher.ts";
+import { NOTHING_REAPED, Reaper, type ReaperOptions } from "./reaper.ts";
+import { UndecodableRecords } from "./undecodable.ts";
 
 export interface StreamOptions {
   readonly root: string;
@@ -12,14 +18,25 @@ export interface StreamOptions {
   readonly checkpointInterval: number;
   /** Bound of groups in memory, the default one included; 0 = unlimited. */
   readonly maxGroups: number;
+  /** What is removed from the log's beginning, and when. Default: nothing. */
+  readonly reaping?: ReaperOptions;
+  readonly dictionaries?: DictionarySource;
+  /** A record was met that is intact and cannot be decompressed. */
+  readonly onUndecodable?: (loss: LossEvent, offset: number, error: CompressionError) => void;
 }
 
 /** A log with its groups, and the connections that wait for the log. */
 export class Stream {
   readonly log: Log;
   readonly counters: Counters;
+  /** Offset behind the last record that was appended, also when it was given up since. */
+  appendedUntil: number;
+  /** Compressed payloads for consumers that take them plain only. */
+  readonly plain: PlainPayloads;
+  readonly undecodable: UndecodableRecords;
   readonly #options: StreamOptions;
   readonly #home: CheckpointHome;
+  readonly #reaper: Reaper;
   readonly #groups = new Map<string, ConsumerGroup>();
   /** Publishers with something unsettled. */
   readonly #awaiting = new Set<Publisher>();
@@ -35,7 +52,20 @@ export class Stream {
     this.log = log;
     this.counters = log.counters;
     this.#options = options;
+    this.plain = new PlainPayloads(checkpoints.codec, options.dictionaries);
+    this.undecodable = new UndecodableRecords((loss, offset, error) => {
+      this.counters.lost([loss], offset + 1);
+      options.onUndecodable?.(loss, offset, error);
+    });
     this.#home = { ...checkpoints, files, root: options.root };
+    this.appendedUntil = log.nextOffset;
+    this.#reaper = new Reaper(
+      log,
+      options.reaping ?? NOTHING_REAPED,
+      this.counters,
+      () => this.#retentionFloor(),
+      () => this.#passRoomOn(),
+    );
     // Groups on disk are resumed whatever the cap says (semantics.md 3.1).
     const names = new Set([""]);
     for (const entry of files.list(options.root)) {
@@ -69,11 +99,24 @@ export class Stream {
     if (at >= 0) this.#awaitingRoom.splice(at, 1);
   }
 
+  /** See Reaper.makeRoom. */
+  makeRoom(refusal: Refusal): boolean {
+    return this.#reaper.makeRoom(refusal);
+  }
+
+  /** Publishes were refused before anything of them was written; `silent` wanted no reply. */
+  countRefused(replied: number, silent: number, refusal: Refusal): void {
+    this.counters.produceRejected += replied;
+    this.counters.shedWithoutAck += silent;
+    if (refusal.kind === "daily-budget") this.counters.dailyBudgetSheds += replied + silent;
+  }
+
   /** The log's heads moved or it has room again. */
   advanced(): void {
     const head = this.log.visibleHead;
     for (const publisher of this.#awaiting) if (publisher.settle(head)) this.#awaiting.delete(publisher);
     this.#passRoomOn();
+    this.#reaper.advanced();
   }
 
   /** Wakes those who wait for room in their order, as far as the room goes: each of them reads its chunk anew. */
@@ -84,9 +127,14 @@ export class Stream {
     }
   }
 
-  rejected(from: number): void {
+  /** Records from `from` on were given up, because of `refusal` if the disk was full. */
+  rejected(from: number, refusal?: Refusal): void {
+    const records = this.appendedUntil - from;
+    const before = this.counters.produceRejected;
     // All of them before any of them goes on: the offsets are minted again by the next append.
-    for (const publisher of this.#awaiting) publisher.rejected(from);
+    for (const publisher of this.#awaiting) publisher.rejected(from, refusal);
+    this.appendedUntil = from;
+    this.counters.shedWithoutAck += Math.max(0, records - (this.counters.produceRejected - before));
     this.advanced();
   }
 
@@ -99,8 +147,10 @@ export class Stream {
   }
 
   /** A few times a second. */
-  tick(nowMs: number): void {
+  tick(nowMs: number, wallMs: number): void {
     this.log.tick();
+    this.#reaper.tick(nowMs, wallMs);
+    this.plain.tick();
     for (const group of this.#groups.values()) group.tick(nowMs);
   }
 
@@ -108,6 +158,15 @@ export class Stream {
   async close(): Promise<void> {
     await this.log.close();
     for (const group of this.#groups.values()) await group.close();
+  }
+
+  /** Nothing at or above it may be removed by retention (storage.md 20.1). */
+  #retentionFloor(): number {
+    let floor = this.log.visibleHead;
+    for (const group of this.#groups.values()) {
+      if (group.holdsRetention) floor = Math.min(floor, group.group.committed);
+    }
+    return floor;
   }
 
   #open(name: string): ConsumerGroup {
