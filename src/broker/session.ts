@@ -1,3 +1,4 @@
+import type { Refusal } from "../log/refusal.ts";
 import {
   FIELD_HEADERS_LENGTH,
   FIELD_KEY_LENGTH,
@@ -7,7 +8,7 @@ import {
 } from "../runtime/codec.ts";
 import type { Connection } from "../runtime/sockets.ts";
 import { checkCompressedDescriptor } from "../wire/compressed.ts";
-import { codedErrFrame, type ErrorCode, ErrorText, errFrame, errorText } from "../wire/error-body.ts";
+import { codedErrFrame, ErrorCode, ErrorText, errFrame, errorText } from "../wire/error-body.ts";
 import { WireError } from "../wire/errors.ts";
 import { PUB_ACK_FRAME_BYTES, writeEmpty, writePubAck } from "../wire/hot.ts";
 import { FRAME_HEADER_BYTES } from "../wire/limits.ts";
@@ -165,11 +166,15 @@ export class Session implements Publisher {
     return this.#allSettled();
   }
 
-  rejected(from: number): void {
+  rejected(from: number, refusal: Refusal | undefined): void {
     if (this.#closed) return;
     this.#acknowledge(from);
     const owed = this.#unsettled.clear(from);
-    for (let index = 0; index < owed; index++) this.refuse(ErrorText.ProduceFailed);
+    for (let index = 0; index < owed; index++) {
+      if (refusal === undefined) this.refuse(ErrorText.ProduceFailed);
+      else this.refuseCoded(ErrorCode.AtCapacity, ErrorText.AtCapacity);
+    }
+    this.broker.stream.counters.produceRejected += owed;
     this.output.flush();
   }
 
@@ -318,7 +323,7 @@ export class Session implements Publisher {
     return false;
   }
 
-  /** Appends the table's rows; false when the log took only some and the rest has to be read again. */
+  /** Appends the table's rows; false when the log took only some and the rest has to be read again later. */
   #append(): boolean {
     const rows = this.#rows;
     if (rows === 0) return true;
@@ -333,6 +338,7 @@ export class Session implements Publisher {
       else this.#unsettled.add(first, taken);
       stream.await(this);
     }
+    stream.appendedUntil = first + taken;
     this.#silentRows = false;
     if (taken === rows) return true;
     if (stream.log.frozen !== undefined) {
@@ -340,10 +346,31 @@ export class Session implements Publisher {
       this.finish();
       return false;
     }
+    const refusal = stream.log.hasRoom ? stream.log.refusal : undefined;
+    const waitsForRoom = refusal === undefined || stream.makeRoom(refusal);
+    if (!waitsForRoom && this.#allSettled()) {
+      this.#refuseRows(taken, rows, refusal);
+      return true;
+    }
     this.#inbound.rewindTo(frameStartOfRow(table.rows, taken));
-    this.#waitsForRoom = true;
-    stream.awaitRoom(this);
+    if (waitsForRoom) {
+      this.#waitsForRoom = true;
+      stream.awaitRoom(this);
+    }
     return false;
+  }
+
+  /** The log is healthy and takes none of the rows [first, end): nothing of them is appended (wire.md 7.3). */
+  #refuseRows(first: number, end: number, refusal: Refusal): void {
+    const { publishTable, stream } = this.broker;
+    // Acknowledgements that are due but not written yet come first.
+    this.#acknowledge(stream.log.visibleHead);
+    let silent = 0;
+    for (let row = first; row < end; row++) {
+      if (publishTable.silent[row] === 1) silent += 1;
+      else this.refuseCoded(ErrorCode.AtCapacity, ErrorText.AtCapacity);
+    }
+    stream.countRefused(end - first - silent, silent, refusal);
   }
 
   #addAcknowledged(first: number, count: number): void {

@@ -46,6 +46,7 @@ export class Log {
     const recovered = recoverLog(files, codec, options.root, { maxSegmentBytes: options.maxSegmentBytes });
     const segments = recovered.segments.map((info) => {
       const entry = new SegmentEntry(info.id, info.path, info.baseOffset, info.baseSequence, SEGMENT_HEADER_LENGTH);
+      entry.createdUnixMs = info.createdUnixMs ?? 0;
       entry.count = info.recordCount;
       entry.end = info.endPosition;
       entry.visibleEnd = info.endPosition;

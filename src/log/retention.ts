@@ -92,12 +92,15 @@ export class Retention {
 }
 
 /**
- * How many of the oldest segments have to go, whoever still wants them, so that fewer than `capBytes` of records are left
- * (storage.md 20.2). Undefined when the sealed segments are not enough.
+ * How many of the oldest segments have to go, whoever still wants them, so that of `totalBytes` of records fewer than
+ * `capBytes` are left (storage.md 20.2). Undefined when all that may go are not enough.
  */
-export function segmentsAbove(segments: readonly RetainedSegment[], capBytes: number): number | undefined {
-  let bytes = 0;
-  for (const segment of segments) bytes += recordBytes(segment);
+export function segmentsAbove(
+  segments: readonly RetainedSegment[],
+  totalBytes: number,
+  capBytes: number,
+): number | undefined {
+  let bytes = totalBytes;
   let count = 0;
   while (bytes >= capBytes) {
     if (!isRemovable(segments, count, Number.POSITIVE_INFINITY)) return undefined;

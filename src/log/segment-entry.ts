@@ -9,6 +9,8 @@ export class SegmentEntry {
   readonly path: string;
   readonly baseOffset: number;
   readonly baseSequence: number;
+  /** Wall clock at its creation; 0 when it is not known. Data for retention, never an order (storage.md I6). */
+  createdUnixMs: number;
   /** Records appended to it (sealed into a batch at least). */
   count: number;
   /** File position after the last appended record. */
@@ -28,6 +30,7 @@ export class SegmentEntry {
     this.path = path;
     this.baseOffset = baseOffset;
     this.baseSequence = baseSequence;
+    this.createdUnixMs = 0;
     this.count = 0;
     this.end = firstPosition;
     this.visibleEnd = firstPosition;

@@ -51,12 +51,13 @@ export class SegmentMaker {
 
   /** The header of a segment that is about to be made. */
   headerOf(segment: SegmentEntry): Uint8Array {
+    segment.createdUnixMs = this.#clock.wallMs();
     return encodeSegmentHeader(
       {
         segmentId: segment.id,
         baseSequence: segment.baseSequence,
         baseOffset: segment.baseOffset,
-        createdUnixMs: this.#clock.wallMs(),
+        createdUnixMs: segment.createdUnixMs,
       },
       this.#codec,
     );

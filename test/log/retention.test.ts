@@ -134,12 +134,14 @@ describe("age (README ruling 10)", () => {
 
 describe("room under a cap (storage.md 20.2)", () => {
   it("takes as few of the oldest as bring the records below the cap", () => {
-    expect(segmentsAbove(four, 5000)).toBe(0);
-    expect(segmentsAbove(four, 4001)).toBe(0);
-    expect(segmentsAbove(four, 4000)).toBe(1);
-    expect(segmentsAbove(four, 1001)).toBe(3);
-    expect(segmentsAbove(four, 1000)).toBeUndefined();
-    expect(segmentsAbove([], 1)).toBe(0);
+    expect(segmentsAbove(four, 4000, 5000)).toBe(0);
+    expect(segmentsAbove(four, 4000, 4001)).toBe(0);
+    expect(segmentsAbove(four, 4000, 4000)).toBe(1);
+    expect(segmentsAbove(four, 4000, 1001)).toBe(3);
+    expect(segmentsAbove(four, 4000, 1000)).toBeUndefined();
+    expect(segmentsAbove([], 0, 1)).toBe(0);
+    // Records of segments that are still to be made count as well.
+    expect(segmentsAbove(four, 6500, 4000)).toBe(3);
   });
 });
 
