@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { startTestBroker } from "./broker-fixture.ts";
 import { connect, flow, sub, TAG, u8, u32 } from "./messages.ts";
-import { offsetsOf } from "./raw-client.ts";
+import { offsetsOf, type RawClient } from "./raw-client.ts";
 
 describe("compressed payloads", () => {
   it("wire.md 22.47: delivered as stored to who can decode them, plain to who cannot", async () => {
@@ -28,26 +28,142 @@ describe("compressed payloads", () => {
     expect([first.flags & 0x01, second.flags & 0x01]).toEqual([1, 1]);
   });
 
-  it("wire.md 16: a batch stops before a record that cannot be decompressed, and nothing is lost", async () => {
+  it("storage.md 26.10: what cannot be decompressed is skipped and reported, the next record is delivered", async () => {
     const broker = await startTestBroker();
-    const corrupt = Buffer.concat([u8(1), u32(0), u32(1000), Buffer.from("no lz4")]);
+    const described = (codecId: number, dictionary: number, claim: number) =>
+      Buffer.concat([u8(codecId), u32(dictionary), u32(claim), Buffer.from("no lz4")]);
+    const corrupt = described(1, 0, 1000);
     const client = await broker.open();
-    await client.publish({ payload: "before" }, { flags: 0x01, payload: corrupt }, { payload: "after" });
-    expect(offsetsOf(await client.poll(flow(10)))).toEqual([0]);
-    await client.expectOpen();
+    await client.publish(
+      { payload: "before" },
+      { flags: 0x01, payload: corrupt },
+      { payload: "between" },
+      { flags: 0x01, payload: described(2, 9, 6) },
+      { payload: "after" },
+    );
+
+    client.send(flow(10));
+    expect(await response(client)).toEqual([
+      "deliver 0",
+      "truncated to 2, 1 skipped",
+      "deliver 2",
+      "truncated to 4, 1 skipped",
+      "deliver 4",
+      "end 3",
+    ]);
+    // A record of no key, no headers and n payload bytes takes 44 + n; the first begins behind the segment's header.
+    const [before, frame] = [64 + 44 + 6, 44 + 15];
+    expect(broker.events).toEqual([
+      `record 1 is intact and cannot be decompressed (corrupt-stream), so consumers of plain payloads go on without it: ` +
+        `segment 0 bytes [${before}, ${before + frame}), reason=corrupt_record_body`,
+      `record 3 is intact and cannot be decompressed (missing-dict:9), so consumers of plain payloads go on without it: ` +
+        `segment 0 bytes [${before + frame + 51}, ${before + 2 * frame + 51}), reason=unresolved_dict_id`,
+    ]);
+
+    // Another group meets the same records; they are not reported again.
+    const marked = await broker.open(connect({ flags: 0x04 }));
+    marked.send(sub("marked"));
+    await marked.expectFrame(TAG.ok);
+    marked.send(flow(10));
+    expect(await response(marked)).toEqual([
+      "deliver 0",
+      "gap 1-2 reason 200",
+      "deliver 2",
+      "gap 3-4 reason 200",
+      "deliver 4",
+      "end 3",
+    ]);
+    expect(broker.events.length).toBe(2);
+
+    // Who decodes for himself gets them as they are.
     const able = await broker.open(connect({ rest: u8(0x01) }));
+    able.send(sub("able"));
+    await able.expectFrame(TAG.ok);
     const records = await able.poll(flow(10));
-    expect(offsetsOf(records)).toEqual([1, 2]);
-    expect(records[0].payload.equals(corrupt)).toBe(true);
+    expect(offsetsOf(records)).toEqual([0, 1, 2, 3, 4]);
+    expect(records[1].payload.equals(corrupt)).toBe(true);
   });
 
-  it("wire.md 16: payloads of 64 bytes and more come back as they were, whatever the broker stores", async () => {
+  it("storage.md 26.10: a skipped record is settled: the position goes over it and it does not come again", async () => {
     const broker = await startTestBroker();
-    const payloads = [63, 64, 65, 1000, 100_000].map((length) => Buffer.alloc(length, "abcdefgh"));
     const client = await broker.open();
-    await client.publish(...payloads.map((payload) => ({ payload })));
-    const records = await client.poll(flow(10));
-    expect(records.map((record, index) => record.payload.equals(payloads[index]))).toEqual(payloads.map(() => true));
-    expect(records.map((record) => record.flags & 0x01)).toEqual(payloads.map(() => 0));
+    const corrupt = Buffer.concat([u8(1), u32(0), u32(3), Buffer.from("abc")]);
+    await client.publish({ flags: 0x01, payload: corrupt }, { payload: "after" });
+    client.send(flow(10));
+    expect(await response(client)).toEqual(["truncated to 1, 1 skipped", "deliver 1", "end 1"]);
+    await client.close();
+    const again = await broker.open();
+    again.send(flow(10));
+    expect(await response(again)).toEqual(["end 0"]);
+  });
+
+  it.each(["none", "lz4"] as const)(
+    "wire.md 16: payloads come back as they were; stored with %s",
+    async (compression) => {
+      const broker = await startTestBroker({ compression });
+      const payloads = [63, 64, 65, 1000, 100_000].map((length) => Buffer.alloc(length, "abcdefgh"));
+      const client = await broker.open();
+      await client.publish(...payloads.map((payload) => ({ payload })));
+      const records = await client.poll(flow(10));
+      expect(records.map((record, index) => record.payload.equals(payloads[index]))).toEqual(payloads.map(() => true));
+      expect(records.map((record) => record.flags & 0x01)).toEqual(payloads.map(() => 0));
+    },
+  );
+  it("wire.md 22.47: what the broker compressed is delivered as stored to who can decode it", async () => {
+    const broker = await startTestBroker({ compression: "lz4" });
+    const payload = Buffer.alloc(100, "abcdefgh");
+    const client = await broker.open(connect({ rest: u8(0x01) }));
+    await client.publish({ payload, key: "k" }, { payload: payload.subarray(0, 63) });
+    const [long, short] = await client.poll(flow(2));
+    expect([long.flags & 0x01, short.flags & 0x01]).toEqual([1, 0]);
+    expect([long.payload[0], long.payload.readUInt32LE(1), long.payload.readUInt32LE(5)]).toEqual([1, 0, 100]);
+    // 8 literals, then one match 8 back up to the last literals.
+    expect(long.payload.length).toBeLessThan(40);
+    expect(short.payload.equals(payload.subarray(0, 63))).toBe(true);
+  });
+
+  it("a plain consumer gets thousands of compressed records in order, from several segments and small polls", async () => {
+    const broker = await startTestBroker({ compression: "lz4", maxSegmentBytes: 4 * 1024 * 1024 });
+    const payloads = Array.from({ length: 3000 }, (_, i) => Buffer.alloc(64 + ((i * 37) % 9000), `record ${i} `));
+    payloads[1500] = Buffer.alloc(3_000_000, "large");
+    const producer = await broker.open();
+    for (let at = 0; at < payloads.length; at += 500) {
+      await producer.publish(...payloads.slice(at, at + 500).map((payload) => ({ payload })));
+    }
+    const client = await broker.open();
+    let next = 0;
+    for (let size = 1; next < payloads.length; size = (size % 200) + 7) {
+      const records = await client.poll(flow(size));
+      for (const record of records) {
+        expect(record.offset).toBe(next);
+        expect(record.payload.equals(payloads[next])).toBe(true);
+        next++;
+      }
+      await client.ackAll(records);
+    }
   });
 });
+
+/** The frames of the response to one poll, in words. */
+async function response(client: RawClient): Promise<string[]> {
+  const words: string[] = [];
+  for (;;) {
+    const { tag, body } = await client.frame();
+    switch (tag) {
+      case TAG.deliver:
+        words.push(`deliver ${body.readBigUInt64LE(0)}`);
+        break;
+      case 18:
+        words.push(`truncated to ${body.readBigUInt64LE(0)}, ${body.readBigUInt64LE(8)} skipped`);
+        break;
+      case 21:
+        words.push(`gap ${body.readBigUInt64LE(0)}-${body.readBigUInt64LE(8)} reason ${body[24]}`);
+        break;
+      case TAG.flowEnd:
+        words.push(`end ${body.readUInt32LE(0)}`);
+        return words;
+      default:
+        words.push(`tag ${tag}`);
+    }
+  }
+}
