@@ -16,6 +16,14 @@ export default {
     layer("queue", ["wire/", "runtime/[^/]+\\.ts$"], "queue stands on wire and, for types, on runtime"),
     layer("config", ["(wire|runtime|broker)/"], "config describes options; it stands below cli"),
     layer("broker", ["(queue|log|wire|runtime)/"], "broker stands on queue, log, wire and runtime"),
+    layer("observe", ["(broker|queue|log|runtime)/"], "observe looks on a broker; nothing below cli looks on it"),
+    {
+      name: "nothing-imports-observe",
+      severity: "error",
+      comment: "a broker does not know who looks on",
+      from: { path: "^src/", pathNot: "^src/(observe|cli)/" },
+      to: { path: "^src/observe/" },
+    },
     layer("client", ["wire/"], "the SDK needs wire only"),
     {
       name: "config-imports-types-only",

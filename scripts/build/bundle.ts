@@ -6,6 +6,8 @@ import type { BunPlugin } from "bun";
 import { root, StepError } from "../steps.mjs";
 
 const entry = path.join("src", "main.ts");
+/** The thread of the health endpoints; its place in the result is the one below src/. */
+const worker = path.join("src", "observe", "health-worker.ts");
 const define = { "process.env.NODE_ENV": '"production"' };
 
 /** A name, not a path: the module's text is in the source map, and the result must not tell where it was built. */
@@ -27,9 +29,34 @@ function placeForEmbedding(addon: Uint8Array): string {
   return file;
 }
 
-/** Puts a generated module in the place of src/runtime/native/embedded.ts, which points into the source tree. */
-function embedding(contents: string, addon: string): BunPlugin[] {
+/** Starts the second entry point of an executable. */
+const START_ENTRY_POINT = `
+import { Worker } from "node:worker_threads";
+export function startHealthWorker(workerData) {
+  return new Worker(new URL("./observe/health-worker.js", import.meta.url), { workerData });
+}`;
+
+/** A single executable has no files: the worker is text in it. */
+function startText(text: string): string {
+  return `
+import { Worker } from "node:worker_threads";
+export function startHealthWorker(workerData) {
+  return new Worker(${JSON.stringify(text)}, { eval: true, workerData });
+}`;
+}
+
+/** Puts generated modules in the place of the two that point into the source tree. */
+function embedding(contents: string, addon: string, startWorker: string): BunPlugin[] {
   return [
+    {
+      name: "worker",
+      setup(build) {
+        build.onLoad({ filter: /[\\/]observe[\\/]health-worker-start\.ts$/ }, () => ({
+          loader: "ts",
+          contents: startWorker,
+        }));
+      },
+    },
     {
       name: "embedded-addon",
       setup(build) {
@@ -73,7 +100,7 @@ export async function bundleForBun(options: {
   process.chdir(root);
   check(
     await Bun.build({
-      entrypoints: [entry],
+      entrypoints: [entry, worker],
       throw: false,
       target: "bun",
       // Without it, bytecode freezes import.meta.url to the path of this checkout.
@@ -81,7 +108,7 @@ export async function bundleForBun(options: {
       bytecode: true,
       minify: { whitespace: true, syntax: true },
       sourcemap: "linked",
-      plugins: embedding(contents, file),
+      plugins: embedding(contents, file, START_ENTRY_POINT),
       define,
       compile: {
         target: options.bunTarget as Bun.Build.CompileTarget,
@@ -104,6 +131,16 @@ export async function bundleForNode(options: { readonly addon: string | undefine
     contents = `export const embeddedAddon = () => Buffer.from("${text}", "base64");\nexport const addonFile = undefined;`;
   }
   process.chdir(root);
+  const workerBundle = await Bun.build({
+    entrypoints: [worker],
+    throw: false,
+    target: "node",
+    format: "cjs",
+    minify: { whitespace: true, syntax: true },
+    define,
+  });
+  check(workerBundle);
+  const startWorker = startText(await workerBundle.outputs[0].text());
   check(
     await Bun.build({
       entrypoints: [entry],
@@ -111,7 +148,7 @@ export async function bundleForNode(options: { readonly addon: string | undefine
       target: "node",
       format: "cjs",
       minify: { whitespace: true, syntax: true },
-      plugins: embedding(contents, ""),
+      plugins: embedding(contents, "", startWorker),
       define,
       outdir: path.dirname(options.outfile),
       naming: path.basename(options.outfile),

@@ -1,3 +1,4 @@
+import { CountersFile } from "../log/counters-file.ts";
 import { openDataDirectory } from "../log/data-directory.ts";
 import { type ResolvedIoMode, resolveIoMode } from "../log/io-mode.ts";
 import { Log } from "../log/log.ts";
@@ -10,6 +11,7 @@ import { type BrokerContext, PublishTable } from "./context.ts";
 import { BrokerHealth } from "./health.ts";
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from "./limits.ts";
 import { Listener } from "./listener.ts";
+import { type ObservedBroker, observe } from "./observed.ts";
 import type { BrokerOptions } from "./options.ts";
 import { Scratch } from "./output.ts";
 import { Stream } from "./stream.ts";
@@ -40,6 +42,8 @@ export interface RunningBroker {
   readonly connections: number;
   /** What probes may ask at any moment, also while stop() is under way. */
   readonly health: BrokerHealth;
+  /** What those who look on may read. */
+  readonly observed: ObservedBroker;
   /**
    * Stops gracefully: no new connections or requests, appended publishes are synced (at every durability level) and
    * acknowledged, groups are saved, the lock is released. Resolves when all of that is done. Idempotent.
@@ -61,6 +65,7 @@ export async function startBroker(
   const health = new BrokerHealth();
   const directory = openDataDirectory(files, codec, options.dataDir);
   let log: Log | undefined;
+  let countersFile: CountersFile | undefined;
   const checkpointQueue = files.createQueue();
   try {
     const ioMode = ioModeOf(options, runtime);
@@ -78,6 +83,8 @@ export async function startBroker(
         minFreeBytes: options.minFreeBytes,
         dailyWriteBudgetBytes: options.dailyWriteBudgetBytes,
         compression: options.compression === "lz4" ? Compression.Lz4 : Compression.None,
+        recovery: options.recovery,
+        fullScan: options.fullScan,
       },
       runtime,
       {
@@ -88,10 +95,21 @@ export async function startBroker(
           events.froze(error);
           stream?.froze();
         },
+        lost: (gaps, losses) => {
+          for (const loss of losses) events.warned(`damage was met while reading: ${describeLoss(loss)}`);
+          log?.counters.lost(losses, Math.max(...gaps.map(({ end }) => end)));
+        },
       },
     );
     for (const loss of log.losses) events.warned(`recovery of ${options.dataDir}: ${describeLoss(loss)}`);
     for (const problem of log.problems) events.warned(`recovery of ${options.dataDir}: ${problem.message}`);
+    const { counters } = log;
+    countersFile = new CountersFile(
+      counters,
+      { losses: log.losses, quarantined: log.quarantined, lossEnd: log.nextOffset },
+      // Nothing but a log that was opened read-only is frozen from the start.
+      { files, codec, queue: checkpointQueue, root: options.dataDir, readOnly: log.frozen !== undefined },
+    );
     stream = new Stream(
       log,
       {
@@ -124,7 +142,10 @@ export async function startBroker(
         queue: checkpointQueue,
         readOnly: false,
         onError: (error) => events.warned(`checkpoint not written: ${error.message}`),
-        onDamaged: (path) => events.warned(`checkpoint ${path} is damaged: what was settled is delivered again`),
+        onDamaged: (path) => {
+          counters.cursorRepairs += 1;
+          events.warned(`checkpoint ${path} is damaged: what was settled is delivered again`);
+        },
       },
       files,
     );
@@ -141,10 +162,12 @@ export async function startBroker(
     const socket = await runtime.network.listen({ host: options.host, port: options.port }, sessions);
     const openStream = stream;
     const openLog = log;
+    const openCounters = countersFile;
     health.watch(() => openLog.batchStartedMs);
     const ticks: Timer = clock.every(TICK_MS, () => {
       openStream.tick(clock.monotonicMs(), clock.wallMs());
       sessions.tick();
+      openCounters.tick(clock.monotonicMs());
     });
 
     let stopped: Promise<void> | undefined;
@@ -154,6 +177,7 @@ export async function startBroker(
       socket.stop();
       sessions.drainAll();
       await openStream.close();
+      await openCounters.close();
       health.stop();
       // The last acknowledgements were handed to the sockets; give them a moment to arrive.
       const goodbyeMs = clock.monotonicMs() + GOODBYE_MS;
@@ -174,6 +198,7 @@ export async function startBroker(
         return sessions.connections;
       },
       health,
+      observed: observe(options, runtime, openStream, health),
       stop: () => {
         stopped ??= stop();
         return stopped;
@@ -181,6 +206,7 @@ export async function startBroker(
     };
   } catch (error) {
     await log?.close();
+    await countersFile?.close();
     await new Promise<void>((resolve) => checkpointQueue.close(resolve));
     directory.lock.release();
     throw error;

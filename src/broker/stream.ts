@@ -75,6 +75,11 @@ export class Stream {
     for (const name of names) this.#open(name);
   }
 
+  /** All groups, the default one first. */
+  get groups(): Iterable<ConsumerGroup> {
+    return this.#groups.values();
+  }
+
   /** The group of that name, created if need be; undefined when the name is not one or the cap is reached. */
   group(name: string): ConsumerGroup | undefined {
     const known = this.#groups.get(name);

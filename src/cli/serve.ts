@@ -2,17 +2,20 @@ import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { dirname, resolve } from "node:path";
 import type { RunningBroker } from "../broker/broker.ts";
-import { formatAddress } from "../config/address.ts";
+import { type Address, formatAddress } from "../config/address.ts";
 import { brokerOptions } from "../config/broker-options.ts";
 import type { ParsedFlags } from "../config/flags.ts";
 import type { Settings } from "../config/keys.ts";
 import { materializedLine } from "../config/materialized.ts";
 import { resolveSettings } from "../config/resolve.ts";
-import { sourceNames, validate, worstCaseLoss } from "../config/validate.ts";
+import { sourceNames, type ValidSettings, validate, worstCaseLoss } from "../config/validate.ts";
+import type { HealthEndpoints } from "../observe/health-endpoints.ts";
+import type { Runtime } from "../runtime/runtime.ts";
 import { CliError } from "./errors.ts";
 import type { Output } from "./output.ts";
 import { storageFailure } from "./storage-failure.ts";
 import type { Context } from "./verb.ts";
+import { VERSION } from "./version.ts";
 
 async function resolveHost(host: string): Promise<string[]> {
   if (isIP(host) !== 0) {
@@ -43,7 +46,12 @@ class StartupOutput {
   }
 }
 
-function printStart(settings: Settings, address: string, warnings: readonly string[], output: Output): void {
+function printStart(
+  { settings, warnings }: ValidSettings,
+  address: string,
+  health: HealthEndpoints | undefined,
+  output: Output,
+): void {
   const startup = new StartupOutput(output);
   const memory = settings.storage === "memory";
   startup.line(
@@ -61,9 +69,61 @@ function printStart(settings: Settings, address: string, warnings: readonly stri
         `power-loss safe; worst case ${worstCaseLoss(settings)}`,
     );
   }
+  if (health !== undefined) {
+    printHealth(settings, formatAddress(health), startup);
+  }
   output.note(materializedLine(settings));
   for (const warning of warnings) {
     output.note(`WARN: config: ${warning}`);
+  }
+}
+
+function printHealth(settings: Settings, address: string, startup: StartupOutput): void {
+  if (settings.health_allow_public) {
+    startup.line(
+      `WARN: --health-allow-public: health and metrics are served on ${address} without authentication or encryption, ` +
+        "to whoever reaches it",
+    );
+  }
+  startup.line(`ironbus health endpoints on ${address} (/healthz, /readyz, /metrics)`);
+}
+
+/** The health endpoints of a broker, if there are to be any. A failed bind stops the broker again. */
+async function startHealth(
+  { settings, healthBind }: ValidSettings,
+  broker: RunningBroker,
+  runtime: Runtime,
+  output: Output,
+): Promise<HealthEndpoints | undefined> {
+  if (healthBind === undefined) {
+    return undefined;
+  }
+  const [{ startHealthEndpoints }, { renderMetrics }, { residentBytes }] = await Promise.all([
+    import("../observe/health-endpoints.ts"),
+    import("../observe/metrics.ts"),
+    import("../observe/resources.ts"),
+  ]);
+  const options = {
+    ...healthBind,
+    livenessWindowMs: Number(settings.health_liveness_window_ms),
+    watchdogBoundMs: Number(settings.actor_watchdog_bound_ms),
+  };
+  const ramCeilingBytes = Number(settings.ram_ceiling_bytes);
+  const metrics = (healthShed: number) =>
+    renderMetrics({
+      broker: broker.observed,
+      version: VERSION,
+      ramCeilingBytes,
+      residentBytes: residentBytes(),
+      healthShed,
+    });
+  try {
+    return await startHealthEndpoints(options, broker.health, runtime.clock, metrics, (message) =>
+      output.note(`WARN: ${message}`),
+    );
+  } catch (error) {
+    await broker.stop();
+    throw bindFailure(error, healthBind, "--health-addr") ?? error;
   }
 }
 
@@ -126,7 +186,8 @@ export async function serve(flags: ParsedFlags, { output, environment }: Context
   for (const warning of warnings) {
     output.note(`WARN: ${warning}`);
   }
-  printStart(settings, formatAddress(broker), valid.warnings, output);
+  const health = await startHealth(valid, broker, runtime, output);
+  printStart(valid, formatAddress(broker), health, output);
   await stop;
   const drained = await within(options.drainTimeoutMs, broker.stop());
   if (!drained) {
@@ -135,17 +196,22 @@ export async function serve(flags: ParsedFlags, { output, environment }: Context
         "What was not acknowledged may be lost; the next start recovers the log.",
     );
   }
+  health?.stop();
   return 0;
 }
 
 const LISTEN_CODES = new Set(["EADDRINUSE", "EADDRNOTAVAIL", "EACCES", "EAFNOSUPPORT", "EMFILE", "ENFILE"]);
 
-function startFailure(error: unknown, options: { host: string; port: number; dataDir: string }): unknown {
+function bindFailure(error: unknown, address: Address, flag: string): CliError | undefined {
   const code = (error as { code?: unknown }).code;
-  if (typeof code === "string" && LISTEN_CODES.has(code) && !("path" in (error as object))) {
-    const reason =
-      code === "EADDRINUSE" ? "the address is in use by another program (choose another with --addr)" : code;
-    return new CliError("internal", `cannot bind ${formatAddress(options)}: ${reason}`);
+  if (typeof code !== "string" || !LISTEN_CODES.has(code) || "path" in (error as object)) {
+    return undefined;
   }
-  return storageFailure(error, "opening", options.dataDir);
+  const reason =
+    code === "EADDRINUSE" ? `the address is in use by another program (choose another with ${flag})` : code;
+  return new CliError("internal", `cannot bind ${formatAddress(address)}: ${reason}`);
+}
+
+function startFailure(error: unknown, options: Address & { readonly dataDir: string }): unknown {
+  return bindFailure(error, options, "--addr") ?? storageFailure(error, "opening", options.dataDir);
 }

@@ -169,7 +169,6 @@ export class Counters {
     this.recordsSkipped += records;
     this.bytesSkipped += bytes;
     this.lastSkipOffset = Math.max(this.lastSkipOffset, end);
-    this.segmentRepairs += losses.length;
   }
 
   /** Takes over what was saved; fields that the payload does not have stay 0. */
@@ -182,6 +181,16 @@ export class Counters {
   encode(): Uint8Array {
     return encodeCounters(SAVED.map((name) => this[name]));
   }
+}
+
+/** Openings by outcome, in the contract's order. */
+export function recoveryOutcomes(counters: Counters): readonly (readonly [RecoveryOutcome, number])[] {
+  return [
+    ["clean", counters.runsClean],
+    ["torn_tail_truncated", counters.runsTornTailTruncated],
+    ["quarantined", counters.runsQuarantined],
+    ["data_loss", counters.runsDataLoss],
+  ];
 }
 
 /** The worst that an opening met. What lost neither bytes nor records is no loss: a segment whose creation was cut. */

@@ -92,6 +92,15 @@ export class Group {
     return this.#runs > 0 || !this.#apart.isEmpty;
   }
 
+  /** Records that are delivered and not settled, whoever has them. Looks at the whole window: for those who look on. */
+  get inFlight(): number {
+    let leased = 0;
+    for (let offset = this.#committed; offset < this.#end; offset++) {
+      if (this.#table.state[offset & this.#table.mask] === LEASED) leased += 1;
+    }
+    return leased;
+  }
+
   createMember(): Member {
     let index = this.#members.indexOf(undefined);
     if (index < 0) index = this.#members.length;

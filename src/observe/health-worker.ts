@@ -1,0 +1,53 @@
+import { parentPort, workerData } from "node:worker_threads";
+import { systemClock } from "../runtime/clock-system.ts";
+import { createNetwork } from "../runtime/network.ts";
+import type { Listener } from "../runtime/sockets.ts";
+import { HealthListener } from "./health-listener.ts";
+import type { FromBroker, FromWorker, HealthWorkerData } from "./health-messages.ts";
+import { Progress } from "./progress.ts";
+import { SharedHealth } from "./shared-health.ts";
+
+/** The thread of the health endpoints: it answers while the broker's own thread is stuck, and says so. */
+
+const { health: buffer, host, port, livenessWindowMs } = workerData as HealthWorkerData;
+const health = new SharedHealth(buffer);
+const progress = new Progress(systemClock, livenessWindowMs, () => health.beacon);
+const scrapes = new Map<number, (text: string) => void>();
+let lastScrape = 0;
+
+const tell = (message: FromWorker): void => parentPort?.postMessage(message);
+
+const endpoints = new HealthListener(systemClock, {
+  state: health,
+  get progressing() {
+    return progress.progressing;
+  },
+  scrape(done) {
+    lastScrape += 1;
+    scrapes.set(lastScrape, done);
+    tell({ kind: "scrape", id: lastScrape, shed: endpoints.shed });
+  },
+});
+
+let listener: Listener | undefined;
+
+parentPort?.on("message", (message: FromBroker) => {
+  if (message.kind === "scraped") {
+    scrapes.get(message.id)?.(message.text);
+    scrapes.delete(message.id);
+    return;
+  }
+  listener?.stop();
+  progress.stop();
+  parentPort?.close();
+});
+
+createNetwork()
+  .listen({ host, port }, endpoints)
+  .then(
+    (opened) => {
+      listener = opened;
+      tell({ kind: "listening", host: opened.host, port: opened.port });
+    },
+    (error: Error & { code?: string }) => tell({ kind: "refused", code: error.code ?? "EIO", message: error.message }),
+  );
