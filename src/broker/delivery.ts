@@ -126,15 +126,26 @@ export class Delivery {
     }
   }
 
+  /** The record just claimed is lost, and others with it: the group settles all of them in one step (README ruling 1). */
+  #cross(session: Session, offset: number, head: number): void {
+    const gap = session.broker.stream.log.gapAt(offset) ?? { start: offset, end: offset + 1 };
+    const lost = this.#group.group.lose(gap.start, Math.min(gap.end, head));
+    if (lost !== undefined) this.#tellGap(session, lost.start, lost.end, GAP_LOST);
+  }
+
   /** Writes the Deliver frame of a record just claimed; false when the record is lost, and the consumer told of that. */
   #deliver(session: Session, offset: number, head: number): boolean {
     const group = this.#group.group;
-    let window: Window;
+    let window: Window | undefined;
     try {
       window = session.broker.stream.log.read(offset, head);
     } catch (error) {
       group.unclaim(offset);
       throw error;
+    }
+    if (window === undefined) {
+      this.#cross(session, offset, head);
+      return false;
     }
     const { rows } = window;
     const at = (offset - window.firstOffset) * FIELDS;
