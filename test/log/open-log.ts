@@ -28,7 +28,8 @@ export class TestLog {
       { files: this.files, codec, clock: this.clock },
       {
         advanced: () => this.told.push(`advanced ${this.log.visibleHead}`),
-        rejected: (from) => this.told.push(`rejected ${from}`),
+        rejected: (from, refusal) =>
+          this.told.push(`rejected ${from}${refusal === undefined ? "" : ` ${refusal.kind}`}`),
         froze: (error) => this.told.push(`froze ${error.message}`),
       },
     );
@@ -40,13 +41,13 @@ export class TestLog {
     return this.log.append(chunk, table, 0, payloads.length);
   }
 
-  /** Appends and lets everything reach the disk. */
+  /** Appends and lets everything reach the disk, until a freeze or a refusal. */
   commit(payloads: readonly (string | Uint8Array)[]): void {
     for (let at = 0; at < payloads.length; ) {
       at += this.append(payloads.slice(at));
       this.log.pump();
       this.files.runAll();
-      if (this.log.frozen !== undefined) return;
+      if (this.log.frozen !== undefined || this.log.refusal !== undefined) return;
     }
   }
 
@@ -64,6 +65,7 @@ export class TestLog {
 
   payloadBytes(offset: number): Uint8Array {
     const window = this.log.read(offset, this.log.visibleHead);
+    if (window === undefined) throw new Error(`offset ${offset} is lost`);
     const row = (offset - window.firstOffset) * FIELDS;
     const start = window.rows[row + FIELD_PAYLOAD];
     return window.buffer.slice(start, start + window.rows[row + FIELD_PAYLOAD_LENGTH]);
