@@ -375,7 +375,10 @@ export class Session implements Publisher {
 
   #addAcknowledged(first: number, count: number): void {
     const { silent } = this.broker.publishTable;
-    for (let index = 0; index < count; index++) if (silent[index] === 0) this.#unsettled.add(first + index, 1);
+    for (let index = 0; index < count; index++) {
+      if (silent[index] === 0) this.#unsettled.add(first + index, 1);
+      else this.broker.stream.counters.producedWithoutAck += 1;
+    }
   }
 
   /** Writes the acknowledgements owed for offsets below `head`. */

@@ -33,6 +33,7 @@ export function renderMetrics(source: MetricsSource): string {
   latencies(text, source.broker);
   storage(text, source);
   durability(text, source.broker);
+  backpressure(text, source.broker);
   connections(text, source);
   perGroup(text, source.broker, groups);
   self(text, source);
@@ -150,7 +151,7 @@ function storage(text: Exposition, { broker, ramCeilingBytes, residentBytes }: M
   gauge("disk_free_bytes", "Free space for the log, -1 when unknown.", broker.freeBytes() ?? -1);
   gauge("durable_record_bytes", "Bytes of stored records.", recordBytes);
   gauge("segment_count", "Segments, the one being written included.", log.segments.length);
-  const saturated = counters.produceRejected > 0 || counters.dailyBudgetSheds > 0;
+  const saturated = counters.produceRejected + counters.shedWithoutAck + counters.dailyBudgetSheds > 0;
   gauge("produce_saturated", "1 once a publish was refused for want of room.", flag(saturated));
   const budget = broker.options.dailyWriteBudgetBytes;
   gauge("daily_physical_write_budget_bytes", "Budget of bytes written in a UTC day, 0 = none.", budget);
@@ -170,6 +171,11 @@ function durability(text: Exposition, { options, stream }: ObservedBroker): void
   // At level sync nothing is acknowledged before its barrier, whatever is on its way to the disk.
   const unsynced = level === "sync" ? 0 : stream.log.unsyncedBytes;
   text.value("ironbus_durability_unsynced_bytes", "gauge", "Acknowledged record bytes without a barrier.", unsynced);
+}
+
+function backpressure(text: Exposition, { stream }: ObservedBroker): void {
+  const help = "Refused publishes that wanted no acknowledgement.";
+  text.value("ironbus_fire_and_forget_shed_total", "counter", help, stream.counters.shedWithoutAck);
 }
 
 function connections(text: Exposition, { broker, healthShed }: MetricsSource): void {
