@@ -14,6 +14,7 @@ import { Listener } from "./listener.ts";
 import { type ObservedBroker, observe } from "./observed.ts";
 import type { BrokerOptions } from "./options.ts";
 import { Scratch } from "./output.ts";
+import { RefusalNotices } from "./refusal-notices.ts";
 import { Stream } from "./stream.ts";
 
 const TICK_MS = 250;
@@ -31,6 +32,8 @@ export interface BrokerEvents {
   noted?(message: string): void;
   /** The writer stopped for good: publishing is refused, reading goes on. */
   froze(error: Error): void;
+  /** More is lost than a recovery may lose by itself: reading goes on, and nothing on the disk is changed. */
+  openedReadOnly?(error: Error): void;
 }
 
 export interface RunningBroker {
@@ -42,6 +45,8 @@ export interface RunningBroker {
   readonly connections: number;
   /** What probes may ask at any moment, also while stop() is under way. */
   readonly health: BrokerHealth;
+  /** The log was opened read-only; `health.frozen` says why. */
+  readonly readOnly: boolean;
   /** What those who look on may read. */
   readonly observed: ObservedBroker;
   /**
@@ -66,6 +71,7 @@ export async function startBroker(
   const directory = openDataDirectory(files, codec, options.dataDir);
   let log: Log | undefined;
   let countersFile: CountersFile | undefined;
+  const notices = new RefusalNotices(events.warned, (message) => events.noted?.(message));
   const checkpointQueue = files.createQueue();
   try {
     const ioMode = ioModeOf(options, runtime);
@@ -102,13 +108,20 @@ export async function startBroker(
       },
     );
     for (const loss of log.losses) events.warned(`recovery of ${options.dataDir}: ${describeLoss(loss)}`);
-    for (const problem of log.problems) events.warned(`recovery of ${options.dataDir}: ${problem.message}`);
+    notices.observe(log.refusal, clock.monotonicMs());
+    for (const problem of log.problems) {
+      notices.failed(`recovery of ${options.dataDir}`, problem, clock.monotonicMs());
+    }
+    const { readOnly } = log;
+    if (readOnly !== undefined) {
+      health.freeze(readOnly);
+      (events.openedReadOnly ?? events.froze)(readOnly);
+    }
     const { counters } = log;
     countersFile = new CountersFile(
       counters,
       { losses: log.losses, quarantined: log.quarantined, lossEnd: log.nextOffset },
-      // Nothing but a log that was opened read-only is frozen from the start.
-      { files, codec, queue: checkpointQueue, root: options.dataDir, readOnly: log.frozen !== undefined },
+      { files, codec, queue: checkpointQueue, root: options.dataDir, readOnly: readOnly !== undefined },
     );
     stream = new Stream(
       log,
@@ -140,8 +153,8 @@ export async function startBroker(
       {
         codec,
         queue: checkpointQueue,
-        readOnly: false,
-        onError: (error) => events.warned(`checkpoint not written: ${error.message}`),
+        readOnly: readOnly !== undefined,
+        onError: (error) => notices.failed("checkpoint not written", error, clock.monotonicMs()),
         onDamaged: (path) => {
           counters.cursorRepairs += 1;
           events.warned(`checkpoint ${path} is damaged: what was settled is delivered again`);
@@ -167,6 +180,7 @@ export async function startBroker(
     const ticks: Timer = clock.every(TICK_MS, () => {
       openStream.tick(clock.monotonicMs(), clock.wallMs());
       sessions.tick();
+      notices.observe(openStream.refusal, clock.monotonicMs());
       openCounters.tick(clock.monotonicMs());
     });
 
@@ -198,6 +212,7 @@ export async function startBroker(
         return sessions.connections;
       },
       health,
+      readOnly: readOnly !== undefined,
       observed: observe(options, runtime, openStream, health),
       stop: () => {
         stopped ??= stop();

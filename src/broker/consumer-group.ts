@@ -90,7 +90,7 @@ export class ConsumerGroup {
   }
 
   /** Something that was settled or counted could not be written so far. */
-  get unsaved(): boolean {
+  get #unsaved(): boolean {
     return this.#cursorUnsaved || this.#attemptsUnsaved;
   }
 
@@ -119,7 +119,7 @@ export class ConsumerGroup {
   /** Now and then: counts that waited for an earlier save, and the position of a group that settles slowly. */
   tick(nowMs: number): void {
     if (this.group.redeliveriesSinceFlush > 0) this.#saveAttempts();
-    if (this.group.committed === this.#savedCommitted && !this.unsaved) {
+    if (this.group.committed === this.#savedCommitted && !this.#unsaved) {
       this.#behindSinceMs = undefined;
       return;
     }

@@ -48,6 +48,11 @@ export class Reaper {
     this.#onRemoved = onRemoved;
   }
 
+  /** Room under the byte cap is made by removing what is oldest. */
+  get dropsOldest(): boolean {
+    return this.#options.diskFullPolicy === "drop-oldest";
+  }
+
   /** A few times a second. */
   tick(nowMs: number, wallMs: number): void {
     this.#retention.observe(wallMs, nowMs);
@@ -68,7 +73,7 @@ export class Reaper {
    * of a head. Never for the daily budget or a full disk: no removal helps the one, and a broken promise not the other.
    */
   makeRoom({ kind }: Refusal): boolean {
-    if (kind !== "at-capacity" || this.#options.diskFullPolicy !== "drop-oldest" || this.#failed) return false;
+    if (kind !== "at-capacity" || !this.dropsOldest || this.#failed) return false;
     if (this.#running) return true;
     const { segments, written } = this.#log;
     const safe = this.#retention.due(segments, this.#floor());

@@ -109,6 +109,12 @@ export class Stream {
     return this.#reaper.makeRoom(refusal);
   }
 
+  /** Why publishes are refused at the moment, unless room is made for them. */
+  get refusal(): Refusal | undefined {
+    const { refusal } = this.log;
+    return refusal?.kind === "at-capacity" && this.#reaper.dropsOldest ? undefined : refusal;
+  }
+
   /** Publishes were refused before anything of them was written; `silent` wanted no reply. */
   countRefused(replied: number, silent: number, refusal: Refusal): void {
     this.counters.produceRejected += replied;

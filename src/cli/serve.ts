@@ -179,6 +179,11 @@ export async function serve(flags: ParsedFlags, { output, environment }: Context
       noted: (message) => output.note(`INFO: ${message}`),
       froze: (error) =>
         output.note(`ERROR: the log is frozen, publishing is refused until a restart, reads go on: ${error.message}`),
+      openedReadOnly: (error) =>
+        output.note(
+          `ERROR: the log is open READ-ONLY, nothing on the disk is changed, publishing is refused, reads go on: ` +
+            `${error.message}; \`ironbus repair --data-dir ${options.dataDir} --apply --force\` accepts the loss`,
+        ),
     });
   } catch (error) {
     throw startFailure(error, options);
@@ -197,6 +202,10 @@ export async function serve(flags: ParsedFlags, { output, environment }: Context
     );
   }
   health?.stop();
+  const { frozen } = broker.health;
+  if (frozen !== undefined) {
+    throw new CliError("internal", `the log was ${broker.readOnly ? "open read-only" : "frozen"}: ${frozen.message}`);
+  }
   return 0;
 }
 

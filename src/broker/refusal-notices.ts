@@ -1,0 +1,51 @@
+import { isDiskFull } from "../log/disk-full.ts";
+import type { Refusal } from "../log/refusal.ts";
+import type { FileSystemError } from "../runtime/file-system.ts";
+
+/** A cause that comes and goes is not told more often than this. */
+const AGAIN_AFTER_MS = 60_000;
+
+/**
+ * Tells the operator in one line when publishing begins to be refused and in one when it goes on. What else does not fit
+ * while the disk is full is part of that and not told one by one.
+ */
+export class RefusalNotices {
+  readonly #warned: (message: string) => void;
+  readonly #noted: (message: string) => void;
+  readonly #toldMs = new Map<Refusal["kind"] | "position", number>();
+  #current: Refusal["kind"] | undefined;
+  #told = false;
+
+  constructor(warned: (message: string) => void, noted: (message: string) => void) {
+    this.#warned = warned;
+    this.#noted = noted;
+  }
+
+  /** To be told a few times a second what the log refuses. */
+  observe(refusal: Refusal | undefined, nowMs: number): void {
+    if (refusal?.kind === this.#current) return;
+    if (this.#told && refusal === undefined) this.#noted("publishing goes on");
+    this.#current = refusal?.kind;
+    this.#told = refusal !== undefined && this.#isDue(refusal.kind, nowMs);
+    if (refusal === undefined || !this.#told) return;
+    const cause = refusal.message.replace(/; produce rejected$/, "");
+    const rest =
+      refusal.kind === "disk-full"
+        ? "until there is room; reading and acknowledging go on, positions are kept in memory until they fit"
+        : "meanwhile; reading and acknowledging go on";
+    this.#warned(`publishing is refused (${cause}) ${rest}`);
+  }
+
+  /** A step of recovery that could not be done without harm, or a position that could not be written and is kept. */
+  failed(what: string, error: FileSystemError, nowMs: number): void {
+    if (isDiskFull(error) && (this.#current === "disk-full" || !this.#isDue("position", nowMs))) return;
+    this.#warned(`${what}: ${error.message}`);
+  }
+
+  #isDue(kind: Refusal["kind"] | "position", nowMs: number): boolean {
+    const toldMs = this.#toldMs.get(kind);
+    if (toldMs !== undefined && nowMs - toldMs < AGAIN_AFTER_MS) return false;
+    this.#toldMs.set(kind, nowMs);
+    return true;
+  }
+}
