@@ -1,12 +1,15 @@
 import { CountersFile } from "../log/counters-file.ts";
 import { openDataDirectory } from "../log/data-directory.ts";
+import { Dictionaries } from "../log/dictionaries.ts";
 import { type ResolvedIoMode, resolveIoMode } from "../log/io-mode.ts";
 import { Log } from "../log/log.ts";
 import { describeLoss, LOSS_REASONS } from "../log/loss-report.ts";
+import { zstdCodec } from "../log/zstd-codec.ts";
 import { detectBlockDevice, UNKNOWN_DEVICE } from "../runtime/block-device.ts";
 import type { Timer } from "../runtime/clock.ts";
-import { Compression } from "../runtime/codec.ts";
+import { type Codec, Compression } from "../runtime/codec.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { zstd } from "../runtime/zstd.ts";
 import { type BrokerContext, PublishTable } from "./context.ts";
 import { BrokerHealth } from "./health.ts";
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from "./limits.ts";
@@ -92,7 +95,7 @@ export async function startBroker(
         recovery: options.recovery,
         fullScan: options.fullScan,
       },
-      runtime,
+      { files, clock, codec: options.compression === "zstd" ? storingZstd(codec) : codec },
       {
         advanced: () => stream?.advanced(),
         rejected: (from, refusal) => stream?.rejected(from, refusal),
@@ -144,6 +147,7 @@ export async function startBroker(
           maxTotalBytes: options.maxTotalBytes,
           onError: (error) => events.warned(`segments not removed: ${error.message}`),
         },
+        dictionaries: new Dictionaries(files, options.dataDir),
         onUndecodable: ({ segmentId, start, end, reason }, offset, error) =>
           events.warned(
             `record ${offset} is intact and cannot be decompressed (${error.message}), so consumers of plain payloads ` +
@@ -226,6 +230,12 @@ export async function startBroker(
     directory.lock.release();
     throw error;
   }
+}
+
+/** Throws where the runtime has no zstd; who starts a broker checks that first. */
+function storingZstd(codec: Codec): Codec {
+  if (zstd === undefined) throw new Error("compression zstd needs a runtime with zstd");
+  return zstdCodec(codec, zstd);
 }
 
 /** How segments are written, now that the data directory is there (storage.md 16). */

@@ -11,6 +11,7 @@ import { resolveSettings } from "../config/resolve.ts";
 import { sourceNames, type ValidSettings, validate, worstCaseLoss } from "../config/validate.ts";
 import type { HealthEndpoints } from "../observe/health-endpoints.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { zstd } from "../runtime/zstd.ts";
 import { CliError } from "./errors.ts";
 import type { Output } from "./output.ts";
 import { storageFailure } from "./storage-failure.ts";
@@ -156,7 +157,7 @@ function within(timeoutMs: number, drained: Promise<void>): Promise<boolean> {
 /** Runs the broker until a signal asks it to stop (cli.md 4). Returns the exit code. */
 export async function serve(flags: ParsedFlags, { output, environment }: Context): Promise<number> {
   const settings = resolveSettings(flags, environment);
-  const valid = await validate(settings, sourceNames(flags, environment), resolveHost);
+  const valid = await validate(settings, sourceNames(flags, environment), resolveHost, { hasZstd: zstd !== undefined });
   if (flags.has("--check-only")) {
     output.line("ok: serve config is valid (--check-only; broker not started)");
     return 0;

@@ -6,6 +6,11 @@ import { UsageError } from "./usage-error.ts";
 /** The IP addresses a host name stands for, or none when it cannot be resolved. An IP literal stands for itself. */
 export type Resolver = (host: string) => Promise<readonly string[]>;
 
+/** What the program that runs this can do. */
+export interface RuntimeFacts {
+  readonly hasZstd: boolean;
+}
+
 /** Settings that passed every check. */
 export interface ValidSettings {
   readonly settings: Settings;
@@ -98,6 +103,15 @@ function checkMemoryStorage(settings: Settings): void {
   }
 }
 
+/** What a runtime lacks is refused at start, not found out at the first publish. */
+function checkCompression({ compression }: Settings, facts: RuntimeFacts): void {
+  if (compression === "zstd" && !facts.hasZstd) {
+    throw new UsageError(
+      "`--compression zstd` needs a runtime with zstd, and this build's has none; use `lz4` or `none`",
+    );
+  }
+}
+
 /** Coupled sets that do not depend on a file (config.md 8.2). */
 function checkCoupledSets(settings: Settings): string[] {
   if (
@@ -178,7 +192,9 @@ export async function validate(
   settings: Settings,
   sourceOf: (flag: string) => string,
   resolve: Resolver,
+  facts: RuntimeFacts,
 ): Promise<ValidSettings> {
+  checkCompression(settings, facts);
   const warnings = checkCoupledSets(settings);
   checkDataDirectory(settings);
   checkRanges(settings);

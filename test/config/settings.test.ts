@@ -20,10 +20,10 @@ const hosts: Record<string, string[]> = {
   both: ["127.0.0.1", "10.0.0.1"],
 };
 
-function check(tokens: string[], environment: Environment = {}) {
+function check(tokens: string[], environment: Environment = {}, hasZstd = true) {
   const flags = parseFlags(grammar, tokens);
   const resolve = async (host: string) => hosts[host] ?? (/^[0-9a-f.:]+$/i.test(host) ? [host] : []);
-  return validate(resolveSettings(flags, environment), sourceNames(flags, environment), resolve);
+  return validate(resolveSettings(flags, environment), sourceNames(flags, environment), resolve, { hasZstd });
 }
 
 describe("layers", () => {
@@ -207,6 +207,21 @@ describe("validation", () => {
   it("config.md 19.34: throughput warns that drop-oldest has no effect", async () => {
     expect((await check([...base, "--profile", "throughput"])).warnings.join()).toContain("has no effect");
     expect((await check(base)).warnings).toEqual([]);
+  });
+
+  it("config.md 19.36: zstd where the runtime has none is refused, everything else is not", async () => {
+    await expect(check(["--data-dir", "d", "--compression", "zstd"], {}, false)).rejects.toThrow(
+      "`--compression zstd`",
+    );
+    for (const [name, has] of [
+      ["zstd", true],
+      ["lz4", false],
+      ["none", false],
+    ] as const) {
+      const { settings } = await check(["--data-dir", "d", "--compression", name], {}, has);
+      expect(settings.compression).toBe(name);
+    }
+    expect(() => settings(["--compression", "gzip"])).toThrow("--compression");
   });
 
   it("binds what was checked", async () => {

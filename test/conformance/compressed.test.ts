@@ -1,4 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { installDictionary } from "../../src/log/dictionaries.ts";
+import { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts";
+import { zstd } from "../../src/runtime/zstd.ts";
 import { startTestBroker } from "./broker-fixture.ts";
 import { connect, flow, sub, TAG, u8, u32 } from "./messages.ts";
 import { offsetsOf, type RawClient } from "./raw-client.ts";
@@ -97,7 +100,7 @@ describe("compressed payloads", () => {
     expect(await response(again)).toEqual(["end 0"]);
   });
 
-  it.each(["none", "lz4"] as const)(
+  it.each(["none", "lz4", ...(zstd === undefined ? [] : ["zstd" as const])] as const)(
     "wire.md 16: payloads come back as they were; stored with %s",
     async (compression) => {
       const broker = await startTestBroker({ compression });
@@ -121,6 +124,23 @@ describe("compressed payloads", () => {
     expect(long.payload.length).toBeLessThan(40);
     expect(short.payload.equals(payload.subarray(0, 63))).toBe(true);
   });
+
+  it.skipIf(zstd === undefined)(
+    "storage.md 13: a zstd payload whose dictionary is in dicts/ reaches plain consumers",
+    async () => {
+      const files = new SimulatedFileSystem();
+      files.makeDirectory("/data");
+      const content = Buffer.from("temperature=21;humidity=40;pressure=1013;".repeat(4));
+      const id = installDictionary(files, "/data", content);
+      const broker = await startTestBroker({}, files);
+      const text = "temperature=22;humidity=41;";
+      const stream = zstd!.compress(Buffer.from(text), 3, content);
+      const client = await broker.open();
+      await client.publish({ flags: 0x01, payload: Buffer.concat([u8(2), u32(id), u32(text.length), stream]) });
+      const [record] = await client.poll(flow(1));
+      expect([record.flags & 1, record.payload.toString()]).toEqual([0, text]);
+    },
+  );
 
   it("a plain consumer gets thousands of compressed records in order, from several segments and small polls", async () => {
     const broker = await startTestBroker({ compression: "lz4", maxSegmentBytes: 4 * 1024 * 1024 });
