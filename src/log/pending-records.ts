@@ -261,11 +261,16 @@ export class PendingRecords {
 
   /** Gives an empty batch a buffer that holds record `row` alone. One such buffer at a time: it may be 16 MiB. */
   #enlarge(batch: Batch, table: Int32Array, row: number): boolean {
+    const limit = batch.start + bodyBytesOf(table, row, row + 1) + RECORD_OVERHEAD_BYTES;
+    const length = limit + SEGMENT_FOOTER_LENGTH;
+    if (batch.limit < limit && length <= batch.buffer.length) {
+      // Of tiny segments the records of a batch end long before its buffer does.
+      batch.limit = limit;
+      return true;
+    }
     if (this.#largePending) return false;
-    const body = bodyBytesOf(table, row, row + 1);
     const spare = batch.buffer;
-    batch.limit = batch.start + body + RECORD_OVERHEAD_BYTES;
-    const length = batch.limit + SEGMENT_FOOTER_LENGTH;
+    batch.limit = limit;
     batch.buffer = this.#files.alignedBuffer(this.#tailBlock === undefined ? length : wholeBlocks(length));
     batch.buffer.set(spare.subarray(0, batch.start));
     this.#pool.restore(spare);
