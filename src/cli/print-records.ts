@@ -1,4 +1,10 @@
-import { CompressionError, decompressPayload, readCompressionDescriptor } from "../log/compressed-payload.ts";
+import {
+  CompressionError,
+  type DictionarySource,
+  decompressPayload,
+  readCompressionDescriptor,
+} from "../log/compressed-payload.ts";
+import { Dictionaries } from "../log/dictionaries.ts";
 import { LOSS_REASONS, type LossEvent, lossTotals, skippedBytes } from "../log/loss-report.ts";
 import { type OfflineRecord, readLog } from "../log/offline-reader.ts";
 import { RecordFlag } from "../log/record.ts";
@@ -48,17 +54,17 @@ function codecName(stored: Uint8Array): string {
 }
 
 /** Throws CliError handled_corruption for a payload that cannot be had without a dictionary which is not there. */
-function requireDictionaryOf(record: OfflineRecord): void {
+function requireDictionaryOf(record: OfflineRecord, dictionaries: DictionarySource): void {
   if ((record.flags & RecordFlag.Compressed) === 0) {
     return;
   }
   const id = readCompressionDescriptor(record.payload)?.dictionaryId ?? 0;
-  if (id !== 0) {
+  if (id !== 0 && dictionaries.get(id) === undefined) {
     throw new CliError("handled_corruption", `record ${record.offset} needs dictionary ${id}, which is not there`);
   }
 }
 
-function show(record: OfflineRecord, codec: Codec, raw: boolean): Shown {
+function show(record: OfflineRecord, codec: Codec, dictionaries: DictionarySource, raw: boolean): Shown {
   if ((record.flags & RecordFlag.Compressed) === 0) {
     return { bytes: record.storedPayloadLength, codec: "none" };
   }
@@ -67,7 +73,7 @@ function show(record: OfflineRecord, codec: Codec, raw: boolean): Shown {
     return { bytes: record.storedPayloadLength, codec: name };
   }
   try {
-    return { bytes: decompressPayload(record.payload, codec).length, codec: name, decoded: true };
+    return { bytes: decompressPayload(record.payload, codec, dictionaries).length, codec: name, decoded: true };
   } catch (error) {
     const reason = error instanceof CompressionError ? error.message : "decode-error";
     return { bytes: record.storedPayloadLength, codec: name, decoded: false, reason };
@@ -111,7 +117,8 @@ function lossLines(losses: readonly LossEvent[], json: boolean): string[] {
 
 /**
  * Prints the records of a stopped data directory and what lies torn behind them (cli.md 5.1, 5.2), changing nothing and
- * taking no lock. Throws CliError: 2 without a data directory, 3 for a dictionary that is missed, 4 for what cannot be opened, 70 for I/O.
+ * taking no lock. Throws CliError: 2 without a data directory, 3 for a dictionary that is missed, 4 for what cannot be
+ * opened, 70 for I/O.
  */
 export async function printRecords(
   directory: string,
@@ -122,14 +129,15 @@ export async function printRecords(
   try {
     requireLogRoot(runtime.files, directory);
     const log = readLog(runtime.files, runtime.codec, directory);
+    const dictionaries = new Dictionaries(runtime.files, directory);
     let left = limit;
     if (left !== 0n) {
       const from = fromOffset > BigInt(Number.MAX_SAFE_INTEGER) ? Number.POSITIVE_INFINITY : Number(fromOffset);
       for (const record of log.records(from)) {
         if (requireDictionary) {
-          requireDictionaryOf(record);
+          requireDictionaryOf(record, dictionaries);
         }
-        output.line(recordLine(record, show(record, runtime.codec, raw), json));
+        output.line(recordLine(record, show(record, runtime.codec, dictionaries, raw), json));
         if (output.full) {
           await output.flush();
         }

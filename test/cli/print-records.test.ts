@@ -6,12 +6,15 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CliError } from "../../src/cli/errors.ts";
 import { Output } from "../../src/cli/output.ts";
 import { printRecords } from "../../src/cli/print-records.ts";
+import { installDictionary } from "../../src/log/dictionaries.ts";
 import { segmentName } from "../../src/log/names.ts";
 import { encodeRecord, RecordFlag } from "../../src/log/record.ts";
 import { encodeSegmentHeader } from "../../src/log/segment.ts";
 import { createRuntime } from "../../src/runtime/runtime.ts";
+import { zstd } from "../../src/runtime/zstd.ts";
 
-const { codec } = createRuntime().runtime;
+const { runtime } = createRuntime();
+const { codec } = runtime;
 const none = new Uint8Array(0);
 
 let directory: string;
@@ -34,7 +37,7 @@ function writeLog(payloads: readonly Uint8Array[], flags: number): void {
   writeFileSync(join(directory, segmentName(0)), Buffer.concat([header, ...records]));
 }
 
-async function print(options: { json?: boolean; raw?: boolean } = {}): Promise<string[]> {
+async function print(options: { json?: boolean; raw?: boolean; requireDictionary?: boolean } = {}): Promise<string[]> {
   const written: Buffer[] = [];
   const sink = new Writable({
     write(chunk, _encoding, done) {
@@ -43,13 +46,8 @@ async function print(options: { json?: boolean; raw?: boolean } = {}): Promise<s
     },
   });
   const output = new Output(sink, sink, false);
-  const selection = {
-    fromOffset: 0n,
-    limit: undefined,
-    json: options.json ?? false,
-    raw: options.raw ?? false,
-    requireDictionary: false,
-  };
+  const { json = false, raw = false, requireDictionary = false } = options;
+  const selection = { fromOffset: 0n, limit: undefined, json, raw, requireDictionary };
   expect(await printRecords(directory, selection, { output, environment: {} })).toBe(0);
   return Buffer.concat(written).toString().split("\n").slice(0, -1);
 }
@@ -114,6 +112,21 @@ describe("print records", () => {
     });
     const raw = await print({ raw: true });
     expect(raw.map((line) => / codec=(\S+)$/.exec(line)?.[1])).toEqual(expected.map(([name]) => name));
+  });
+
+  it("cli.md 5.2: --require-dict stops at a dictionary that is not there, also with --raw", async () => {
+    const dictionary = Buffer.from("x".repeat(200));
+    const id = installDictionary(runtime.files, directory, dictionary);
+    const withDictionary = compressed(2, id, 5, Buffer.from(zstd?.compress(Buffer.from("xxxxx"), 3, dictionary) ?? []));
+    writeLog([withDictionary], RecordFlag.Compressed);
+    expect((await print({ requireDictionary: true }))[0]).toMatch(/ codec=zstd decoded=true$/);
+    writeLog([compressed(1, 0, 4096, LZ4_BLOCK), compressed(2, 7, 5, Buffer.alloc(9))], RecordFlag.Compressed);
+    for (const raw of [false, true]) {
+      expect((await print({ raw })).length).toBe(2);
+      await expect(print({ raw, requireDictionary: true })).rejects.toEqual(
+        new CliError("handled_corruption", "record 1 needs dictionary 7, which is not there"),
+      );
+    }
   });
 
   it("gives each failure its exit kind", async () => {
