@@ -111,6 +111,7 @@ export async function startBroker(
       },
     );
     for (const loss of log.losses) events.warned(`recovery of ${options.dataDir}: ${describeLoss(loss)}`);
+    if (directory.diskFull !== undefined) notices.startedFull(directory.diskFull, clock.monotonicMs());
     notices.observe(log.refusal, clock.monotonicMs());
     for (const problem of log.problems) {
       notices.failed(`recovery of ${options.dataDir}`, problem, clock.monotonicMs());

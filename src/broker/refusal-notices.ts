@@ -4,6 +4,7 @@ import type { FileSystemError } from "../runtime/file-system.ts";
 
 /** A cause that comes and goes is not told more often than this. */
 const AGAIN_AFTER_MS = 60_000;
+const UNTIL_ROOM = "until there is room; reading and acknowledging go on, positions are kept in memory until they fit";
 
 /**
  * Tells the operator in one line when publishing begins to be refused and in one when it goes on. What else does not fit
@@ -21,6 +22,13 @@ export class RefusalNotices {
     this.#noted = noted;
   }
 
+  /** The write probe of the data directory found the disk full (README ruling 11). */
+  startedFull(error: FileSystemError, nowMs: number): void {
+    this.#toldMs.set("disk-full", nowMs);
+    this.#toldMs.set("position", nowMs);
+    this.#warned(`the disk is full (${error.message}): publishing is refused ${UNTIL_ROOM}`);
+  }
+
   /** To be told a few times a second what the log refuses. */
   observe(refusal: Refusal | undefined, nowMs: number): void {
     if (refusal?.kind === this.#current) return;
@@ -29,10 +37,7 @@ export class RefusalNotices {
     this.#told = refusal !== undefined && this.#isDue(refusal.kind, nowMs);
     if (refusal === undefined || !this.#told) return;
     const cause = refusal.message.replace(/; produce rejected$/, "");
-    const rest =
-      refusal.kind === "disk-full"
-        ? "until there is room; reading and acknowledging go on, positions are kept in memory until they fit"
-        : "meanwhile; reading and acknowledging go on";
+    const rest = refusal.kind === "disk-full" ? UNTIL_ROOM : "meanwhile; reading and acknowledging go on";
     this.#warned(`publishing is refused (${cause}) ${rest}`);
   }
 
