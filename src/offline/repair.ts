@@ -1,14 +1,17 @@
 import { writeAcceptedLosses } from "../log/accepted-losses.ts";
 import { DataDirectoryError, openDataDirectory } from "../log/data-directory.ts";
 import { inspectLog } from "../log/inspection.ts";
-import { type RecoveredLog, recoverLog } from "../log/recovery.ts";
+import { recoverLog } from "../log/recovery.ts";
 import type { Codec } from "../runtime/codec.ts";
 import type { FileSystem, FileSystemError, Lock } from "../runtime/file-system.ts";
-import { pathOf, type ScrubbedLog, type ScrubOptions, scrub } from "./scrub.ts";
+import { pathOf, type ScrubbedLog, type ScrubOptions, scanProgress, scrub } from "./scrub.ts";
 import { lockHeld, requireLogRoot } from "./stopped-directory.ts";
 
 /** Roll size that recovery is told; only the caps, which are off here, depend on it. */
 const MAX_SEGMENT_BYTES = 64 * 1024 * 1024;
+
+/** Each segment is read before the repair, by it, and once more to see what is left. */
+const PASSES = 3;
 
 export interface Repair {
   /** What was wrong before anything was done. */
@@ -29,18 +32,19 @@ export function repair(files: FileSystem, codec: Codec, options: ScrubOptions): 
   requireLogRoot(files, dataDirectory);
   const lock = takeLock(files, codec, dataDirectory);
   try {
-    const logs = scrub(files, codec, options);
+    const counted = scanProgress(files, options, PASSES);
+    const logs = scrub(counted, codec, { dataDirectory, recovery });
     const problems: FileSystemError[] = [];
     for (const { root } of logs) {
       const path = pathOf(dataDirectory, root);
-      const recovered: RecoveredLog = recoverLog(files, codec, path, {
+      const recovered = recoverLog(counted, codec, path, {
         maxSegmentBytes: MAX_SEGMENT_BYTES,
         fullScan: true,
         recovery,
         ignoreLossCaps: true,
       });
       problems.push(...recovered.problems);
-      writeAcceptedLosses(files, path, inspectLog(files, codec, path, { fullScan: true, recovery }).losses);
+      writeAcceptedLosses(files, path, inspectLog(counted, codec, path, { fullScan: true, recovery }).losses);
     }
     return { logs, problems };
   } finally {

@@ -46,20 +46,27 @@ export interface Damage {
  * nothing and takes no lock. Throws OfflineError, DataDirectoryError, StorageError and FileSystemError.
  */
 export function scrub(files: FileSystem, codec: Codec, options: ScrubOptions): ScrubbedLog[] {
-  const { dataDirectory, recovery, progress } = options;
+  const { dataDirectory, recovery } = options;
   requireLogRoot(files, dataDirectory);
-  const roots = logRoots(files, dataDirectory);
-  const totalBytes = roots.reduce((sum, root) => sum + segmentBytes(files, pathOf(dataDirectory, root)), 0);
-  let doneBytes = 0;
-  const counted = countedFiles(files, (bytes) => {
-    // A damaged stretch is read more than once.
-    doneBytes = Math.min(totalBytes, doneBytes + bytes);
-    progress?.(doneBytes, totalBytes);
-  });
-  return roots.map((root) => ({
+  const counted = scanProgress(files, options, 1);
+  return logRoots(files, dataDirectory).map((root) => ({
     root,
     inspection: inspectLog(counted, codec, pathOf(dataDirectory, root), { fullScan: true, recovery }),
   }));
+}
+
+/** `files` that tells the progress of reading every segment `passes` times. */
+export function scanProgress(files: FileSystem, options: ScrubOptions, passes: number): FileSystem {
+  const { dataDirectory, progress } = options;
+  if (progress === undefined) return files;
+  const roots = logRoots(files, dataDirectory);
+  const totalBytes = passes * roots.reduce((sum, root) => sum + segmentBytes(files, pathOf(dataDirectory, root)), 0);
+  let doneBytes = 0;
+  return countedFiles(files, (bytes) => {
+    // A damaged stretch is read more than once.
+    doneBytes = Math.min(totalBytes, doneBytes + bytes);
+    progress(doneBytes, totalBytes);
+  });
 }
 
 /** The sum of what was found in all logs. */
