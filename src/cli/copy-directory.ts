@@ -2,6 +2,7 @@ import { type BackupReport, backUp } from "../offline/backup.ts";
 import type { Manifest } from "../offline/manifest.ts";
 import { restore } from "../offline/restore.ts";
 import { createRuntime } from "../runtime/runtime.ts";
+import { adoptOwner } from "./adopt-owner.ts";
 import { jsonString } from "./envelope.ts";
 import { withProgress } from "./progress.ts";
 import { storageFailure } from "./storage-failure.ts";
@@ -32,6 +33,8 @@ export async function runBackup(
     );
   } catch (error) {
     throw storageFailure(error, "backing up", directory);
+  } finally {
+    adoptOwner(directory);
   }
   const { manifest, bytes } = report;
   if (json) {
@@ -74,6 +77,8 @@ export async function runRestore(
     );
   } catch (error) {
     throw storageFailure(error, "restoring into", directory);
+  } finally {
+    adoptOwner(directory);
   }
   await output.flush();
   return 0;

@@ -1,6 +1,7 @@
 import { type Repair, repair } from "../offline/repair.ts";
 import { type Damage, damageOf, type ScrubbedLog, type ScrubOptions, scrub } from "../offline/scrub.ts";
 import { createRuntime } from "../runtime/runtime.ts";
+import { adoptOwner } from "./adopt-owner.ts";
 import { damageJson, eventsJson, outcomeJson } from "./damage-report.ts";
 import { exitCodeOf, type InspectOptions, lossFailure, summaryLines } from "./inspect.ts";
 import { withProgress } from "./progress.ts";
@@ -29,6 +30,8 @@ export async function runRepair(
     });
   } catch (error) {
     throw storageFailure(error, apply ? "repairing" : "reading", directory);
+  } finally {
+    if (apply) adoptOwner(directory);
   }
   const damage = damageOf(found.logs);
   if (json) {

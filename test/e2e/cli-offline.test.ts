@@ -1,5 +1,15 @@
 import { createHash } from "node:crypto";
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chownSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { CURSOR_CAPACITY, encodeCursor } from "../../src/log/checkpoint-payloads.ts";
@@ -241,6 +251,23 @@ describe("scrub, verify and repair", () => {
     const verify = await run(["verify", "--data-dir", dataDir]);
     expect(verify.code).toBe(0);
     expect(lines(verify.stdout)[1]).toMatch(/^ {2}note: 1437 quarantined byte\(s\) present in quarantine\//);
+  });
+
+  it.skipIf(process.geteuid?.() !== 0)("leave what root made to the directory's owner (a test for root)", async () => {
+    const dataDir = await stopped(20);
+    flip(segments(dataDir)[0], 64 + 10 * RECORD_BYTES + 50);
+    for (const name of readdirSync(dataDir)) chownSync(join(dataDir, name), 4242, 4343);
+    chownSync(dataDir, 4242, 4343);
+    expect((await run(["repair", "--data-dir", dataDir, "--apply", "--force"])).code).toBe(3);
+    const out = join(temporaryDirectory(), "out");
+    expect((await run(["backup", "--data-dir", dataDir, "--out", out])).code).toBe(0);
+    const names = readdirSync(dataDir, { recursive: true, encoding: "utf8" });
+    expect(names).toContain("quarantine");
+    expect(new Set(names.map((name) => statSync(join(dataDir, name)).uid))).toEqual(new Set([4242]));
+    expect((await run(["restore", "--from", out, "--data-dir", dataDir, "--force"])).code).toBe(0);
+    const restored = readdirSync(dataDir, { recursive: true, encoding: "utf8" });
+    expect(new Set(restored.map((name) => statSync(join(dataDir, name)).gid))).toEqual(new Set([4343]));
+    expect(statSync(out).uid).toBe(0);
   });
 
   it("storage.md 26.51: repair and backup of a running broker's directory are 5 and change nothing", async () => {

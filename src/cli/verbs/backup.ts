@@ -22,7 +22,7 @@ export const backupVerb: Verb = {
   summary: "copy the data directory of a stopped broker, with checksums",
   notes: `
 The copy holds every regular file; empty directories, sockets, pipes and devices are left out, a symbolic link is refused.
-Its MANIFEST is written last: without one, the backup was interrupted. Run it as the user that runs the broker.`,
+Its MANIFEST is written last: without one, the backup was interrupted. Files are the caller's, owners are not kept.`,
   async run(flags: ParsedFlags, context: Context) {
     const options = {
       directory: dataDirectory("backup", flags),

@@ -21,7 +21,7 @@ export const repairVerb: Verb = {
   notes: `
 A repair does what a start does, without the caps on what may be lost: copies of corrupt spans go to quarantine/, the torn
 end of the log is cut off, and what is lost inside the log is accepted, so that a log that opened read-only takes records
-again. Nothing intact is changed. exit codes: as scrub; 5 while a broker runs. Run it as the user that runs the broker.`,
+again. Nothing intact is changed. exit codes: as scrub; 5 while a broker runs.`,
   async run(flags: ParsedFlags, context: Context) {
     const directory = dataDirectory("repair", flags);
     const apply = flags.has("--apply");

@@ -23,7 +23,8 @@ export const restoreVerb: Verb = {
   summary: "fill a data directory from a backup, after checking every byte of it",
   notes: `
 Until the whole backup is checked nothing is written or deleted. A restore that was interrupted after that leaves a
-directory that no broker opens; run it again with --force. Run it as the user that runs the broker.`,
+directory that no broker opens; run it again with --force. What root restores belongs to the data directory's owner: make
+the directory with the right one first, or run this as the user that runs the broker.`,
   async run(flags: ParsedFlags, context: Context) {
     const options = {
       from: requiredDirectory("restore", flags, "--from"),
