@@ -24,6 +24,7 @@ export default {
       from: { path: "^src/", pathNot: "^src/(observe|cli)/" },
       to: { path: "^src/observe/" },
     },
+    layer("offline", ["(log|wire|runtime)/"], "the offline tools stand on log, wire and runtime: no broker runs"),
     layer("client", ["wire/"], "the SDK needs wire only"),
     {
       name: "config-imports-types-only",

@@ -138,9 +138,10 @@ interface Filling {
 
 /** Puts the checked files in place of whatever is there. */
 function fill(files: FileSystem, codec: Codec, { from, to, list, done }: Filling): void {
+  // Should this fail, the target still holds what it did.
+  writeLayoutMarker(files, to, codec, RESTORING_LAYOUT_VERSION);
+  files.syncDirectory(to);
   try {
-    writeLayoutMarker(files, to, codec, RESTORING_LAYOUT_VERSION);
-    files.syncDirectory(to);
     clearTree(files, to, LAYOUT_FILE);
     copyTree(
       files,

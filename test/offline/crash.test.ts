@@ -170,6 +170,18 @@ describe("a disk that fails", () => {
     expect(content(files, TARGET)).toEqual(content(files, ROOT));
   });
 
+  it("before it restores anything is an error that leaves the target as it was", () => {
+    const files = source(true);
+    backUp(files, codec, { dataDirectory: ROOT, out: OUT });
+    files.makeDirectory(TARGET);
+    put(files, segmentPath(0, TARGET), segmentBytes({ id: 0, base: 0, payloads: ["old"] }));
+    const old = content(files, TARGET);
+    files.fail({ operation: "open", path: /layout\.meta$/, skip: 1, code: "EROFS" });
+    const options = { from: OUT, dataDirectory: TARGET, force: true };
+    expect(thrown(() => restore(files, codec, options))).toMatchObject({ name: "FileSystemError", code: "EROFS" });
+    expect(content(files, TARGET)).toEqual(old);
+  });
+
   it("while it reads a backup is an error before anything is written", () => {
     const files = source(true);
     backUp(files, codec, { dataDirectory: ROOT, out: OUT });
