@@ -39,6 +39,7 @@ export async function startHealthEndpoints(
   clock: Clock,
   metrics: (shed: number) => string,
   warned: (message: string) => void,
+  startWorker: typeof startHealthWorker = startHealthWorker,
 ): Promise<HealthEndpoints> {
   const shared = new SharedHealth();
   const publish = (): void => {
@@ -63,7 +64,7 @@ export async function startHealthEndpoints(
     new Promise((resolve, reject) => {
       let shed = 0;
       let listening = false;
-      const started = startHealthWorker({
+      const started = startWorker({
         health: shared.buffer,
         host: options.host,
         port,
@@ -81,7 +82,12 @@ export async function startHealthEndpoints(
           reply(started, { kind: "stop" });
         } else {
           shed = message.shed;
-          reply(started, { kind: "scraped", id: message.id, text: metrics(shedBefore + shed) });
+          // Whoever looks on must not bring the broker down: without a reply the worker answers 503.
+          try {
+            reply(started, { kind: "scraped", id: message.id, text: metrics(shedBefore + shed) });
+          } catch (error) {
+            warned(`metrics cannot be given: ${error}`);
+          }
         }
       });
       started.on("error", (error: Error) => {
