@@ -183,6 +183,80 @@ describe("validation", () => {
     await expect(check([...base, ...tokens])).rejects.toThrow(message);
   });
 
+  const memory = ["--storage", "memory", "--ephemeral-loss-ack", "--max-total-bytes", "1000000"];
+
+  it.each([
+    [["--io-mode", "x"], "`--io-mode` must be `buffered`, `direct`, or `auto`, got `x`"],
+    [["--disk-full-policy", "block"], "`--disk-full-policy` must be `drop-new` or `drop-oldest`, got `block`"],
+    [["--storage", "tape"], "`--storage` must be `disk` or `memory`, got `tape`"],
+    [["--recovery", "none"], "`--recovery` must be `salvage` or `strict`, got `none`"],
+    [["--compression", "gzip"], "`--compression` must be `none`, `lz4`, or `zstd`, got `gzip`"],
+    [["--durability-level", "x"], "`--durability-level` must be `sync`, `interval`, `async`, or `none`, got `x`"],
+    [["--profile", "x", "--io-mode", "x"], "`--profile` must be"],
+    [["--io-mode", "x", "--disk-full-policy", "x", "--storage", "x"], "`--disk-full-policy` must be"],
+    [["--storage", "x", "--io-mode", "x"], "`--io-mode` must be"],
+    [["--max-total-bytes", "1k"], "`--max-total-bytes` needs a number, got `1k`"],
+    [["--daily-write-budget-bytes", "-1"], "`--daily-write-budget-bytes` needs a number, got `-1`"],
+    [["--min-free-bytes", "18446744073709551616"], "`--min-free-bytes` needs a number"],
+    [["--max-age-ms", ""], "`--max-age-ms` needs a number"],
+  ])("cli.md 4.4: %j is named with what is accepted", async (tokens, message) => {
+    await expect((async () => check([...base, ...tokens]))()).rejects.toThrow(message);
+  });
+
+  it.each([
+    [[], "serve requires `--data-dir <dir>`"],
+    [["--storage", "memory"], "refusing to start with `--storage memory`"],
+    [["--storage", "memory", "--async-loss-ack"], "`--async-loss-ack` does NOT cover this"],
+    [
+      ["--storage", "memory", "--ephemeral-loss-ack"],
+      "`--storage memory` requires an explicit `--max-total-bytes` above 0",
+    ],
+    [
+      ["--storage", "memory", "--data-dir", "d"],
+      "`--storage memory` keeps NO on-disk state: remove `--data-dir` (`d`)",
+    ],
+    // The order of config.md 8: directory, ranges, durability, consent, cap, memory, addresses.
+    [["--storage", "memory", "--data-dir", "d", "--max-in-flight", "0"], "keeps NO on-disk state"],
+    [["--storage", "memory", "--max-in-flight", "0"], "`--max-in-flight` must be at least 1"],
+    [["--storage", "memory", "--durability-level", "async"], "refusing to start with `--durability-level async`"],
+    [["--storage", "memory", "--profile", "edge-tiny", "--max-connections", "5000"], "`--storage memory`"],
+    [[...memory, "--profile", "edge-tiny", "--max-connections", "5000", "--addr", "0.0.0.0:0"], "--ram-ceiling-bytes"],
+    [[...memory, "--addr", "0.0.0.0:0"], "refusing to bind `--addr`"],
+  ])("config.md 19.60: memory storage is refused as it must be: %j", async (tokens, message) => {
+    await expect(check(tokens)).rejects.toThrow(message);
+  });
+
+  it("config.md 19.61: memory storage has no directory of its own to show", async () => {
+    const valid = await check(memory);
+    const line = materializedLine(valid.settings);
+    expect(line).toContain(" data_dir=none ");
+    expect(line).toContain(" storage=memory ");
+    expect(brokerOptions(valid)).toMatchObject({ storage: "memory", maxTotalBytes: 1_000_000 });
+    expect(materializedLine(settings(base))).toContain(" data_dir=d ");
+  });
+
+  it.each([
+    [["--health-addr", "0.0.0.0:0"], "refusing to bind `--health-addr` 0.0.0.0:0: it is not a loopback address"],
+    [["--health-addr", "both:0"], "refusing to bind `--health-addr` both:0"],
+    [["--health-addr", "nowhere:0"], "`--health-addr` nowhere:0 cannot be resolved"],
+    [["--health-addr", "127.0.0.1"], "`--health-addr` needs an address of the form <host>:<port>"],
+    [["--health-addr", "0.0.0.0:0", "--addr", "0.0.0.0:0"], "--health-addr"],
+    [["--health-addr", "0.0.0.0:0", "--health-allow-public", "--addr", "0.0.0.0:0"], "refusing to bind `--addr`"],
+    [["--health-addr", "127.0.0.1:9", "--addr", "127.0.0.1:9"], "use the same port 9"],
+  ])("observability.md 1.1: refuses %j", async (tokens, message) => {
+    await expect(check([...base, ...tokens])).rejects.toThrow(message);
+  });
+
+  it("observability.md 1.1: health is off unless asked for, public only with consent", async () => {
+    expect((await check(base)).healthBind).toBeUndefined();
+    expect((await check([...base, "--health-addr", "localhost:9"])).healthBind).toEqual({ host: "127.0.0.1", port: 9 });
+    const open = await check([...base, "--health-allow-public"], { IRONBUS_HEALTH_ADDR: "0.0.0.0:9" });
+    expect(open.healthBind).toEqual({ host: "0.0.0.0", port: 9 });
+    expect(materializedLine(open.settings)).toMatch(/ health_addr=0\.0\.0\.0:9 health_allow_public=true$/);
+    await expect(check(base, { IRONBUS_HEALTH_ADDR: "0.0.0.0:9" })).rejects.toThrow("--health-addr");
+    await expect(check(base, { IRONBUS_HEALTH_ADDR: "x" })).rejects.toThrow("`IRONBUS_HEALTH_ADDR` needs an address");
+  });
+
   it("names the variable when the address comes from there", async () => {
     await expect(check(base, { IRONBUS_ADDR: "x" })).rejects.toThrow("`IRONBUS_ADDR` needs an address");
   });
@@ -271,6 +345,11 @@ describe("validation", () => {
     expect(tiny([], { max_prepared: 3n })).toBe(77_864_960n);
     expect(tiny([], { max_prepared_bytes: 1_048_576n })).toBe(28_385_280n);
     expect(worstCaseBytes(settings())).toBe(1_394_405_277_696n);
+    const inMemory = ["--storage", "memory", "--max-total-bytes"];
+    expect(tiny([...inMemory, "6086656"])).toBe(67_108_864n);
+    expect(tiny([...inMemory, "6086657"])).toBe(67_108_865n);
+    expect(tiny(["--max-total-bytes", "6086657"])).toBe(61_022_208n);
+    expect(tiny([...inMemory, "18446744073709551615"])).toBe(2n ** 64n - 1n);
     expect(worstCaseBytes(settings(["--max-connections", "18446744073709551615"]))).toBe(2n ** 64n - 1n);
   });
 
@@ -280,6 +359,29 @@ describe("validation", () => {
       /`--ram-ceiling-bytes` 67108864 is below the worst-case bounded-buffer footprint 67248128.*over by 139264 bytes.*refuses to boot.*`--max-connections` \(51\).*`--consumer-credit-bytes` \(262144; 0 = unlimited.*`--consumer-credit` \(8\).*`--max-groups` \(64\).*`--max-in-flight` \(256\)/,
     );
     await expect(check([...base, "--profile", "edge-tiny", "--max-connections", "50"])).resolves.toBeDefined();
+  });
+});
+
+describe("memory ceiling", () => {
+  const memory = ["--storage", "memory", "--ephemeral-loss-ack", "--profile", "edge-tiny", "--max-total-bytes"];
+
+  it("config.md 19.52 and 19.53: in memory mode the store is part of the proof and of the refusal", async () => {
+    await expect(check([...memory, "6086656"])).resolves.toBeDefined();
+    await expect(check([...memory, "6086657"])).rejects.toThrow(
+      /footprint 67108865 \(over by 1 bytes\).*dedup windows \(64 producers of 256 ids\).*prepared messages \(2, 0 bytes.*Under `--storage memory`.*`--max-total-bytes` \(6086657\), 6086657 bytes.*ironbus_dlq_records_total.*--max-deliver/,
+    );
+    await expect(check(["--data-dir", "d", "--profile", "edge-tiny", "--max-connections", "51"])).rejects.toThrow(
+      /^(?!.*Under `--storage memory`)/,
+    );
+  });
+
+  it("config.md 19.54 and 19.55: no ceiling is no check, a small one refuses balanced limits", async () => {
+    await expect(check(["--data-dir", "d", "--ram-ceiling-bytes", "67108864"])).rejects.toThrow(
+      "`--ram-ceiling-bytes` 67108864 is below the worst-case",
+    );
+    await expect(
+      check(["--data-dir", "d", "--profile", "edge-tiny", "--max-connections", "5000", "--ram-ceiling-bytes", "0"]),
+    ).resolves.toBeDefined();
   });
 });
 
