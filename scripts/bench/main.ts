@@ -8,6 +8,7 @@
 import { writeFileSync } from "node:fs";
 import { cpus, release, tmpdir } from "node:os";
 import { parseArgs } from "node:util";
+import { levelRows } from "./levels.ts";
 import { CLIENT_CPU, load, measured, peakRssAnonMb, pinnedLoad, ROOT, SERVER_CPU, Server } from "./processes.ts";
 import { printReport } from "./report.ts";
 
@@ -71,6 +72,8 @@ async function bareRows(): Promise<void> {
   }
   record("bare sync 1 MiB", await load("sync", { dir, size: 1 << 20, count: count(200) }));
   record("bare sync 1 MiB direct", await load("sync", { dir, size: 1 << 20, count: count(200), direct: true }));
+  const block = { dir, size: 4096, count: count(5000), direct: true } as const;
+  record("bare sync 4 KiB direct", await pinnedLoad("sync", block, SERVER_CPU));
 }
 
 async function rowsOf(size: 128 | 1024): Promise<void> {
@@ -117,6 +120,7 @@ async function rowsOf(size: 128 | 1024): Promise<void> {
 for (; round < Number(values.rounds); round++) {
   await bareRows();
   for (const size of SIZES) await rowsOf(size);
+  await levelRows(values.dir, count, WINDOW, record);
 }
 const machine = `${cpus()[0]?.model ?? "?"}, ${cpus().length} cores, Linux ${release()}, Bun ${Bun.version}`;
 if (values.json !== undefined) {

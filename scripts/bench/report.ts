@@ -1,3 +1,4 @@
+import { LEVEL_ROWS, LEVEL_SIZE, pipelinedName, singleName } from "./levels.ts";
 import type { Samples } from "./main.ts";
 
 /** Prints the medians of each row and every target's ratio, met or not. */
@@ -23,6 +24,18 @@ export function printReport(machine: string, samples: Samples): void {
       cell("p99_us", 1).padStart(9),
     ];
     lines.push(`${row.padEnd(34)} ${cells.join(" ")}`);
+  }
+
+  lines.push("", "level     mode       P2 bytes / bare sync 1 MiB   P1 p50 / bare");
+  for (const row of LEVEL_ROWS) {
+    const suffix = row.mode === "direct" ? " direct" : "";
+    const stored = rate(pipelinedName(row)) * (LEVEL_SIZE + 44);
+    const bareBytes = (1 << 20) / (p50(`bare sync 1 MiB${suffix}`) / 1e6);
+    const sync = row.mode === "direct" ? "bare sync 4 KiB direct" : `bare sync ${LEVEL_SIZE}`;
+    // Only level sync has a barrier in the way of each acknowledgement.
+    const bare = p50(`bare echo ${LEVEL_SIZE}`) + (row.level === "sync" ? p50(sync) : 0);
+    const cells = [(stored / bareBytes).toFixed(2).padStart(26), (p50(singleName(row)) / bare).toFixed(2).padStart(15)];
+    lines.push(`${row.level.padEnd(9)} ${row.mode.padEnd(9)} ${cells.join(" ")}`);
   }
 
   lines.push("", "target                                                        measured     wanted");
