@@ -229,7 +229,7 @@ describe("serve", () => {
     expect(JSON.parse(String(result.stdout)).data.lines).toEqual([expect.stringMatching(/^ironbus listening on /)]);
   });
 
-  it("a frozen log is said on stderr, refuses publishes and serves reads", async () => {
+  it("a frozen log is said on stderr, refuses publishes, serves reads, and ends the broker with 70", async () => {
     const broker = await TestBroker.start();
     await broker.text("pub", ["m0"]);
     rmSync(broker.dataDir, { recursive: true });
@@ -242,7 +242,9 @@ describe("serve", () => {
     expect(refusal.stderr).toMatch(/^error: publishing to broker at .*: fatal storage error\n$/);
     await broker.process.until(({ stderr }) => stderr.includes("ERROR: the log is frozen, publishing is refused"));
     expect(await broker.text("sub")).toContain(" payload=m0\n");
-    expect((await broker.stop()).code).toBe(0);
+    const stopped = await broker.stop();
+    expect(stopped.code).toBe(70);
+    expect(stopped.stderr).toMatch(/error: the log was frozen: .*\n$/);
   });
 
   it("cli.md 4.7: a drain that takes too long is cut short, exit 0", async () => {
