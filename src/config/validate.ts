@@ -130,6 +130,13 @@ function checkCoupledSets(settings: Settings): string[] {
         "so no produce is ever over-cap",
     ];
   }
+  // The segment that is written to is never removed, and here it holds everything.
+  if (settings.disk_full_policy === "drop-oldest" && settings.max_segment_bytes >= settings.max_total_bytes) {
+    return [
+      `backpressure.disk_full_policy = "drop-oldest" can remove nothing: one segment (--max-segment-bytes ` +
+        `${settings.max_segment_bytes}) holds as much as --max-total-bytes (${settings.max_total_bytes}) allows`,
+    ];
+  }
   return [];
 }
 

@@ -281,6 +281,13 @@ describe("validation", () => {
   it("config.md 19.34: throughput warns that drop-oldest has no effect", async () => {
     expect((await check([...base, "--profile", "throughput"])).warnings.join()).toContain("has no effect");
     expect((await check(base)).warnings).toEqual([]);
+    expect((await check([...base, "--profile", "throughput", "--max-total-bytes", "268435457"])).warnings).toEqual([]);
+  });
+
+  it("warns when drop-oldest could remove nothing", async () => {
+    const tokens = ["--disk-full-policy", "drop-oldest", "--max-total-bytes", "67108864"];
+    expect((await check([...base, ...tokens])).warnings.join()).toContain("can remove nothing");
+    expect((await check([...base, ...tokens, "--max-segment-bytes", "4096"])).warnings).toEqual([]);
   });
 
   it("config.md 19.36: zstd where the runtime has none is refused, everything else is not", async () => {

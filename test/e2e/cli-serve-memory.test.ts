@@ -1,5 +1,6 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
+import { connect } from "../../src/client/index.ts";
 import { cleanUp, Process, run, temporaryDirectory } from "./harness.ts";
 
 afterEach(cleanUp);
@@ -80,6 +81,43 @@ describe("serve --storage memory", () => {
       expect(await text(dropping.address, "pub", ["x".repeat(2000)])).toBe(`${index}\n`);
     }
     await stop(dropping.process);
+  });
+
+  it("config.md 12: a removed segment gives its memory back, and none is taken ahead", async () => {
+    const MIB = 1024 * 1024;
+    const options = ["--max-total-bytes", String(16 * MIB), "--max-segment-bytes", String(4 * MIB)];
+    const { process, address } = await start([
+      ...options,
+      "--disk-full-policy",
+      "drop-oldest",
+      "--compression",
+      "none",
+    ]);
+    const anonymousBytes = () => {
+      const status = readFileSync(`/proc/${process.child.pid}/status`, "utf8");
+      return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024;
+    };
+    const idleBytes = anonymousBytes();
+    const client = await connect(address);
+    const records = Array.from({ length: 256 }, () => ({ payload: new Uint8Array(4096).fill(1) }));
+    let most = 0;
+    await client.produceAll(
+      (async function* () {
+        for (let mebibytes = 0; mebibytes < 256; mebibytes++) {
+          yield records;
+          most = Math.max(most, anonymousBytes());
+        }
+      })(),
+    );
+    await client.close();
+    // 256 MiB went through. The cap, and what a broker under load takes besides.
+    expect(most - idleBytes).toBeLessThan((16 + 96) * MIB);
+    await stop(process);
+    // A segment of 1 GiB is reserved in name only.
+    const huge = await start(["--max-total-bytes", String(2048 * MIB), "--max-segment-bytes", String(1024 * MIB)]);
+    expect(await text(huge.address, "pub", ["m"])).toBe("0\n");
+    expect(huge.process.peakResidentBytes()).toBeLessThan(512 * MIB);
+    await stop(huge.process);
   });
 
   it("level and triggers are checked as on a disk", async () => {
