@@ -2,6 +2,7 @@
 
 use ironbus_client::proto::PubBody;
 use ironbus_client::Message;
+use ironbus_core::compress::{compress_payload, CompressConfig, DEFAULT_MAX_DECOMPRESSED_BYTES};
 use ironbus_core::crc::crc32c;
 
 /// Flag bits of a stored record that its codec derives.
@@ -80,8 +81,14 @@ impl Record {
         assert_ne!(message.generation, 0, "generation at offset {at}");
     }
 
+    /// The second checksum is that of the stored body, in which the payload may be compressed.
     fn flags(&self) -> u8 {
-        let body = self.key.len() + self.headers.len() + self.payload.len();
+        let fields = self.key.len() + self.headers.len();
+        let mut body = fields + self.payload.len();
+        if body >= XXH3_FROM_BYTES && self.payload.len() <= DEFAULT_MAX_DECOMPRESSED_BYTES as usize {
+            let stored = compress_payload(&self.payload, &CompressConfig::default()).expect("it is compressed");
+            body = fields + stored.stored.len();
+        }
         (if self.key.is_empty() { 0 } else { HAS_KEY }) | (if body < XXH3_FROM_BYTES { 0 } else { HAS_XXH3 })
     }
 

@@ -8,14 +8,27 @@ use std::process::ExitCode;
 
 use ironbus_core::attempt::decode_attempt_snapshot;
 use ironbus_core::codec::{decode, DecodeError, RecordView};
-use ironbus_core::compress::{decompress_payload, NoDictionaries, DEFAULT_MAX_DECOMPRESSED_BYTES};
+use ironbus_core::compress::{
+    compress_payload, decompress_payload, CompressConfig, NoDictionaries, CODEC_ID_NONE, DEFAULT_MAX_DECOMPRESSED_BYTES,
+};
 use ironbus_core::crc::crc32c;
 use ironbus_core::cursor::AckCursor;
 use ironbus_core::format::{SEGMENT_FOOTER_LEN, SEGMENT_HEADER_LEN};
 use ironbus_core::segment::{SegmentFooter, SegmentHeader};
+use ironbus_core::types::RecordFlags;
 use ironbus_interop::ledger::Ledger;
 use ironbus_interop::record::digest;
 use ironbus_interop::report::Report;
+
+/// From here on upstream's encoder hashes in another way where pointers have 64 bits.
+const SAME_BYTES_BELOW: usize = 65_535;
+
+/// How many segments were sealed, and how many payloads stored compressed.
+#[derive(Default)]
+struct Seen {
+    sealed: usize,
+    compressed: usize,
+}
 
 fn main() -> ExitCode {
     let Some(directory) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -23,26 +36,26 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut report = Report::new();
-    let mut sealed = 0;
+    let mut seen = Seen::default();
     for data_dir in sorted(&directory).into_iter().filter(|path| path.is_dir()) {
         let name = file_name(&data_dir);
         report.check(&format!("{name}: every segment decodes, and holds what was acknowledged"), || {
-            sealed += check_log(&data_dir);
+            check_log(&data_dir, &mut seen);
         });
         report.check(&format!("{name}: cursors and attempt counts decode"), || check_checkpoints(&data_dir));
     }
-    report.check("there were sealed segments among them", || assert!(sealed > 0));
+    report.check("there were sealed segments among them", || assert!(seen.sealed > 0));
+    report.check("there were compressed payloads among them", || assert!(seen.compressed > 1_000));
     report.finish()
 }
 
-/// Reads all segments of one log in order of their ids. Returns how many were sealed.
-fn check_log(data_dir: &Path) -> usize {
+/// Reads all segments of one log in order of their ids.
+fn check_log(data_dir: &Path, seen: &mut Seen) {
     let (ledger, head) = Ledger::load(data_dir).expect("the run saved its ledger");
     let segments: Vec<PathBuf> = sorted(data_dir).into_iter().filter(|path| segment_id(path).is_some()).collect();
     let last = segments.len().checked_sub(1).expect("there is a segment");
     let mut next = 0;
     let mut matched = 0;
-    let mut sealed = 0;
     for (index, path) in segments.iter().enumerate() {
         let bytes = fs::read(path).expect("the segment can be read");
         let name = file_name(path);
@@ -58,6 +71,8 @@ fn check_log(data_dir: &Path) -> usize {
                         .unwrap_or_else(|error| panic!("{name}: payload at offset {offset}: {error}"));
                 let found = digest(view.timestamp_ms, view.key, view.headers, &payload);
                 assert_eq!(found, expected, "{name}: record at offset {offset}");
+                check_stored_form(view, &payload).unwrap_or_else(|error| panic!("{name}: offset {offset}: {error}"));
+                seen.compressed += usize::from(view.flags.contains(RecordFlags::COMPRESSED));
                 matched += 1;
             }
         });
@@ -67,7 +82,7 @@ fn check_log(data_dir: &Path) -> usize {
             assert_eq!(footer.segment_id, header.segment_id, "{name}: id in the footer");
             assert_eq!(u64::from(footer.record_count), count, "{name}: count in the footer");
             assert_eq!(footer.last_seq.get() + 1, next, "{name}: last sequence in the footer");
-            sealed += 1;
+            seen.sealed += 1;
         } else {
             assert_eq!(index, last, "{name}: only the last segment may be without a footer");
             assert!(bytes[end..].iter().all(|byte| *byte == 0), "{name}: neither record nor zeros from {end} on");
@@ -75,7 +90,23 @@ fn check_log(data_dir: &Path) -> usize {
     }
     assert_eq!(next, head, "first offset not in the log");
     assert_eq!(matched, ledger.len(), "acknowledged records found");
-    sealed
+}
+
+/// The stored form of `payload` is the one that upstream's writer gives it, to the byte.
+fn check_stored_form(view: &RecordView<'_>, payload: &[u8]) -> Result<(), String> {
+    let compressed = view.flags.contains(RecordFlags::COMPRESSED);
+    // What a producer packed is stored as it came.
+    if payload.len() >= SAME_BYTES_BELOW || (compressed && view.payload.first() == Some(&CODEC_ID_NONE)) {
+        return Ok(());
+    }
+    let upstream = compress_payload(payload, &CompressConfig::default()).map_err(|error| error.to_string())?;
+    if upstream.compressed != compressed {
+        return Err(format!("{} bytes, compressed: {compressed}", payload.len()));
+    }
+    if compressed && upstream.stored != view.payload {
+        return Err(format!("{} bytes, compressed to other bytes", payload.len()));
+    }
+    Ok(())
 }
 
 /// Decodes records until a footer, zeros or the end: the position after the last one, and how many there were.

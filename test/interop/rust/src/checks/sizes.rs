@@ -40,8 +40,9 @@ pub fn run(report: &mut Report, directory: &Path) {
     });
     report.check("sizes: around 64 KiB, where a stored record gets a second checksum", || {
         let mut client = stage.broker.client();
-        let records: Vec<Record> =
-            (65_533..=65_538).map(|length| Record { key: b"k".to_vec(), ..Record::of(vec![7; length]) }).collect();
+        let records: Vec<Record> = (65_533..=65_538)
+            .map(|length| Record { key: b"k".to_vec(), ..Record::of(Record::noise(7, length)) })
+            .collect();
         for record in &records {
             stage.produce(&mut client, record);
         }

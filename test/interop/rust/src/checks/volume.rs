@@ -9,6 +9,7 @@ use ironbus_interop::report::Report;
 use super::{by_offset, drain, Stage};
 
 const RECORDS: u64 = 100_000;
+const TEXTS: u64 = 5_000;
 const PRODUCERS: u64 = 4;
 const RECORDS_EACH: u64 = 5_000;
 
@@ -31,6 +32,23 @@ pub fn run(report: &mut Report, directory: &Path) {
         for (record, (expected, message)) in records.iter().zip((0..).zip(&messages)) {
             assert_eq!(message.offset, expected);
             record.assert_is(message);
+        }
+    });
+    report.check("volume: 5,000 records of text, which the broker compresses, come back as they were", || {
+        let mut client = stage.broker.client();
+        let records: Vec<Record> = (0..TEXTS)
+            .map(|number| {
+                let line = format!("ts={number:06} sensor=edge temp={}.5 occ=1 batt=98; ", number % 40);
+                Record::of(line.repeat(1 + number as usize % 20))
+            })
+            .collect();
+        client.produce_stream(records.iter().map(Record::body), 1_024).expect("the stream drains");
+        client.subscribe("drain").expect("the group is bound");
+        let messages = drain(&mut client);
+        assert_eq!(messages.len(), records.len());
+        for (record, message) in records.iter().zip(&messages) {
+            record.assert_is(message);
+            stage.ledger.acknowledged(message.offset, record);
         }
     });
     report.check("volume: several producers at once each keep their order; offsets are given out once", || {
