@@ -48,6 +48,8 @@ export class ConsumerGroup {
   #attemptsUnsaved = false;
   /** Since when a file has been behind the group, as far as tick() saw. */
   #behindSinceMs: number | undefined;
+  /** The committed offset that was last seen to be on disk. */
+  #durableCommitted: number;
   /** It held positions when it was opened, or a consumer has polled it since. */
   #inUse: boolean;
   #closed = false;
@@ -65,6 +67,7 @@ export class ConsumerGroup {
     const attempts = this.#loadAttempts();
     this.group = Group.resume(options, cursor, attempts, head);
     this.#savedCommitted = this.group.committed;
+    this.#durableCommitted = this.group.committed;
     this.#inUse = name !== "" || cursor.committed > 0 || cursor.runs.length > 0 || attempts.length > 0;
     // The log lost its end: what is stored about it must not be taken for the records that get those offsets next.
     this.#reporting(() => {
@@ -92,6 +95,21 @@ export class ConsumerGroup {
   /** Something that was settled or counted could not be written so far. */
   get #unsaved(): boolean {
     return this.#cursorUnsaved || this.#attemptsUnsaved;
+  }
+
+  /**
+   * Below it a crash brings nothing back: what retention may remove. Where a position cannot be written, as on a full disk,
+   * the one in memory counts, since room may come by that removal alone.
+   */
+  get durableCommitted(): number {
+    if (this.#cursorUnsaved) return this.group.committed;
+    if (this.#cursorFile?.busy !== true) this.#durableCommitted = this.#savedCommitted;
+    return this.#durableCommitted;
+  }
+
+  /** Has the position on disk soon, if it is behind. */
+  persist(): void {
+    if (this.group.committed > this.#savedCommitted) this.#saveCursor();
   }
 
   /** A consumer polls it. */

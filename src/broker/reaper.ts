@@ -19,6 +19,16 @@ export const NOTHING_REAPED: ReaperOptions = {
   onError: () => {},
 };
 
+/** Where the groups that hold retention are (storage.md 20.1). */
+export interface Positions {
+  /** Smallest committed offset. */
+  floor(): number;
+  /** The same of the positions that survive a crash. */
+  durableFloor(): number;
+  /** Has the positions on disk soon. */
+  persist(): void;
+}
+
 /**
  * Removes the oldest segments of a log: by retention what no consumer needs any more, and at the byte cap, with
  * `drop-oldest`, also what some still want (storage.md 20). One removal at a time.
@@ -28,23 +38,20 @@ export class Reaper {
   readonly #options: ReaperOptions;
   readonly #retention: Retention;
   readonly #counters: Counters;
-  readonly #floor: () => number;
+  readonly #positions: Positions;
   readonly #onRemoved: () => void;
   #running = false;
   /** The last removal failed: it is tried again at the next tick, and until then nothing waits for it. */
   #failed = false;
-  #segmentsSeen = 0;
+  #newestSeen = -1;
 
-  /**
-   * `floor` tells the smallest committed offset of the groups that hold retention. `onRemoved` is called when a removal is
-   * over, with or without success.
-   */
-  constructor(log: Log, options: ReaperOptions, counters: Counters, floor: () => number, onRemoved: () => void) {
+  /** `onRemoved` is called when a removal is over, with or without success. */
+  constructor(log: Log, options: ReaperOptions, counters: Counters, positions: Positions, onRemoved: () => void) {
     this.#log = log;
     this.#options = options;
     this.#retention = new Retention(options.retention);
     this.#counters = counters;
-    this.#floor = floor;
+    this.#positions = positions;
     this.#onRemoved = onRemoved;
   }
 
@@ -62,9 +69,10 @@ export class Reaper {
 
   /** The log's heads moved. Costs a comparison unless a segment was begun. */
   advanced(): void {
-    const { length } = this.#log.segments;
-    if (length === this.#segmentsSeen) return;
-    this.#segmentsSeen = length;
+    const { segments } = this.#log;
+    const newest = segments[segments.length - 1]?.id ?? -1;
+    if (newest === this.#newestSeen) return;
+    this.#newestSeen = newest;
     this.#retain();
   }
 
@@ -76,7 +84,7 @@ export class Reaper {
     if (kind !== "at-capacity" || !this.dropsOldest || this.#failed) return false;
     if (this.#running) return true;
     const { segments, written } = this.#log;
-    const safe = this.#retention.due(segments, this.#floor());
+    const safe = this.#retention.due(segments, this.#positions.durableFloor());
     const needed = segmentsAbove(segments, written.recordBytes, this.#options.maxTotalBytes);
     // Removing segments without getting below the cap would lose them for nothing. What is under way may seal another one.
     if (needed === undefined) return this.#log.nextOffset > this.#log.visibleHead;
@@ -85,7 +93,10 @@ export class Reaper {
 
   #retain(): void {
     if (this.#running || this.#failed || !this.#retention.isOn) return;
-    const due = this.#retention.due(this.#log.segments, this.#floor());
+    const { segments } = this.#log;
+    const due = this.#retention.due(segments, this.#positions.durableFloor());
+    // A position on disk that lags behind what the consumers have may be all that keeps more of them.
+    if (this.#retention.due(segments, this.#positions.floor()) > due) this.#positions.persist();
     if (due > 0) this.#remove(due, due);
   }
 

@@ -63,7 +63,13 @@ export class Stream {
       log,
       options.reaping ?? NOTHING_REAPED,
       this.counters,
-      () => this.#retentionFloor(),
+      {
+        floor: () => this.#retentionFloor(({ group }) => group.committed),
+        durableFloor: () => this.#retentionFloor(({ durableCommitted }) => durableCommitted),
+        persist: () => {
+          for (const group of this.#groups.values()) group.persist();
+        },
+      },
       () => this.#passRoomOn(),
     );
     // Groups on disk are resumed whatever the cap says (semantics.md 3.1).
@@ -172,10 +178,10 @@ export class Stream {
   }
 
   /** Nothing at or above it may be removed by retention (storage.md 20.1). */
-  #retentionFloor(): number {
+  #retentionFloor(committedOf: (group: ConsumerGroup) => number): number {
     let floor = this.log.visibleHead;
     for (const group of this.#groups.values()) {
-      if (group.holdsRetention) floor = Math.min(floor, group.group.committed);
+      if (group.holdsRetention) floor = Math.min(floor, committedOf(group));
     }
     return floor;
   }
