@@ -1,5 +1,5 @@
 import { type Codec, FIELDS, ScanStop } from "../runtime/codec.ts";
-import type { File } from "../runtime/file-system.ts";
+import type { ReadableFile } from "./byte-window.ts";
 import { readExactly } from "./read-exactly.ts";
 
 const WINDOW_BYTES = 512 * 1024;
@@ -23,9 +23,10 @@ export class FrameScanner {
 
   readonly #codec: Codec;
   readonly #result = new Float64Array(4);
-  #file: File | undefined;
+  #file: ReadableFile | undefined;
   #limit = 0;
   #sequence = 0;
+  #endSequence = Number.POSITIVE_INFINITY;
   /** window[#at, #filled) holds the file's bytes from `position` on. */
   #at = 0;
   #filled = 0;
@@ -35,11 +36,21 @@ export class FrameScanner {
     this.window = new Uint8Array(WINDOW_BYTES);
   }
 
-  /** Starts a walk over file[position, limit); the first frame has to have `sequence`, each next one higher. */
-  begin(file: File, position: number, limit: number, sequence: number): void {
+  /**
+   * Starts a walk over file[position, limit); the first frame has to have `sequence`, each next one higher. A frame of
+   * `endSequence` is not looked at.
+   */
+  begin(
+    file: ReadableFile,
+    position: number,
+    limit: number,
+    sequence: number,
+    endSequence = Number.POSITIVE_INFINITY,
+  ): void {
     this.#file = file;
     this.#limit = limit;
     this.#sequence = sequence;
+    this.#endSequence = endSequence;
     this.#at = 0;
     this.#filled = 0;
     this.position = position;
@@ -52,19 +63,41 @@ export class FrameScanner {
     this.#limit = Math.max(this.#limit, limit);
   }
 
+  /** Sequence of the frame that begins at `position`. */
+  get sequence(): number {
+    return this.#sequence;
+  }
+
+  /** Goes on behind a frame that is not intact and whose length is known all the same. */
+  skip(lengthBytes: number): void {
+    this.position += lengthBytes;
+    this.#sequence += 1;
+    if (this.#filled - this.#at > lengthBytes) {
+      this.#at += lengthBytes;
+    } else {
+      this.#at = 0;
+      this.#filled = 0;
+    }
+  }
+
   /**
    * Finds the next frames and returns how many: rows of `table`, valid until the next call. 0 at the limit or at the
    * first frame that is not intact, which begins at `position`. Throws FileSystemError.
    */
   next(): number {
     for (;;) {
+      const mostRows = Math.min(MAX_ROWS, this.#endSequence - this.#sequence);
+      if (mostRows <= 0) {
+        this.stop = ScanStop.End;
+        return 0;
+      }
       if (this.#at < this.#filled) {
         const found = this.#codec.scan(
           this.window,
           this.#at,
           this.#filled,
           this.table,
-          MAX_ROWS,
+          mostRows,
           this.#sequence,
           this.#result,
         );
@@ -107,7 +140,7 @@ export class FrameScanner {
     this.#at = 0;
     this.#filled = left;
     const length = Math.min(this.window.length - left, this.#limit - this.position - left);
-    readExactly(this.#file as File, this.window, left, length, this.position + left);
+    readExactly(this.#file as ReadableFile, this.window, left, length, this.position + left);
     this.#filled += length;
   }
 }

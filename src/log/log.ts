@@ -2,21 +2,43 @@ import type { Clock } from "../runtime/clock.ts";
 import type { Codec } from "../runtime/codec.ts";
 import type { FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import type { Counters } from "./counters.ts";
+import type { Gap } from "./gap.ts";
+import { gapAround, gapsOf } from "./gap-list.ts";
+import { holeOf, lossOf } from "./log-survey.ts";
 import type { LossEvent } from "./loss-report.ts";
-import { LogReader, type Window } from "./reader.ts";
+import { keepEvidence } from "./quarantine.ts";
+import { type DamageWatch, LogReader, type Window } from "./reader.ts";
 import { type RecoveredLog, recoverLog } from "./recovery.ts";
+import type { RecoveryMode } from "./recovery-plan.ts";
 import type { Refusal } from "./refusal.ts";
 import { SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import { SegmentEntry } from "./segment-entry.ts";
 import type { RemovalDone } from "./segment-removal.ts";
 import { LogWriter, type WriterEvents, type WriterOptions } from "./writer.ts";
 
-export type LogOptions = WriterOptions;
-export type LogEvents = WriterEvents;
+export interface LogOptions extends WriterOptions {
+  /** Default `salvage`. */
+  readonly recovery?: RecoveryMode;
+  /** Every record is read and checked when the log is opened. Default false. */
+  readonly fullScan?: boolean;
+}
 
-/** A log that is open: one writer, readers of what is visible. Offsets are numbers, dense from the earliest retained one. */
+export interface LogEvents extends WriterEvents {
+  /** Damage was met while reading and became gaps; the readers that wait for one of its offsets should ask again. */
+  lost?(gaps: readonly Gap[], losses: readonly LossEvent[]): void;
+}
+
+/** Of `Log.gaps`: enough to show. */
+const MAX_LISTED_GAPS = 4096;
+
+/**
+ * A log that is open: one writer, readers of what is visible. Offsets are numbers from the earliest retained one on; those
+ * whose records are lost lie in gaps.
+ */
 export class Log {
-  /** What opening had to cut off (storage.md 19). */
+  /** Why nothing on the disk is changed: recovery would lose more than a cap allows (README ruling 1). */
+  readonly readOnly: Error | undefined;
+  /** What opening found lost or cut off (storage.md 19). */
   readonly losses: readonly LossEvent[];
   /** Those of them whose bytes are in quarantine now. */
   readonly quarantined: readonly LossEvent[];
@@ -24,18 +46,23 @@ export class Log {
   readonly problems: readonly FileSystemError[];
   readonly #writer: LogWriter;
   readonly #reader: LogReader;
+  /** Where the log went on when it was opened, which may be behind its last segment. */
+  readonly #endOffset: number;
 
   private constructor(writer: LogWriter, reader: LogReader, recovered: RecoveredLog) {
     this.#writer = writer;
     this.#reader = reader;
+    this.#endOffset = recovered.nextOffset;
+    this.readOnly = recovered.readOnly;
     this.losses = recovered.losses;
     this.quarantined = recovered.quarantined;
     this.problems = recovered.problems;
   }
 
   /**
-   * Recovers the log in `options.root` and makes it ready for appends (storage.md 14, 18). Throws StorageError when the
-   * directory cannot be trusted, FileSystemError when it cannot be used.
+   * Recovers the log in `options.root` and makes it ready for appends (storage.md 14, 18), unless its losses are above a cap:
+   * then it is `readOnly` and frozen. Throws StorageError when the directory holds what this build cannot read (in mode
+   * `strict` also when it cannot be trusted), FileSystemError when it cannot be used.
    */
   static open(
     options: LogOptions,
@@ -43,16 +70,20 @@ export class Log {
     events: LogEvents,
   ): Log {
     const { files, codec, clock } = world;
-    const recovered = recoverLog(files, codec, options.root, { maxSegmentBytes: options.maxSegmentBytes });
+    const { root, maxSegmentBytes, recovery, fullScan } = options;
+    const recovered = recoverLog(files, codec, root, { maxSegmentBytes, recovery, fullScan });
+    const { readOnly } = recovered;
     const segments = recovered.segments.map((info) => {
       const entry = new SegmentEntry(info.id, info.path, info.baseOffset, info.baseSequence, SEGMENT_HEADER_LENGTH);
       entry.createdUnixMs = info.createdUnixMs ?? 0;
       entry.count = info.recordCount;
       entry.end = info.endPosition;
       entry.visibleEnd = info.endPosition;
-      entry.sealed = info.sealed;
+      entry.sealed = true;
+      entry.holes = info.holes;
       return entry;
     });
+    if (recovered.resumable && readOnly === undefined) segments[segments.length - 1].sealed = false;
     const writer = new LogWriter(
       options,
       {
@@ -60,13 +91,39 @@ export class Log {
         nextSegmentId: recovered.nextSegmentId,
         nextOffset: recovered.nextOffset,
         nextSequence: recovered.nextSequence,
+        readOnly,
       },
       files,
       codec,
       clock,
       events,
     );
-    return new Log(writer, new LogReader(writer.segments, files, codec, writer.tailCache), recovered);
+    const watch: DamageWatch = {
+      get visibleHead() {
+        return writer.visibleHead;
+      },
+      found: ({ id, path, baseOffset, baseSequence }, spans) => {
+        const losses = spans.map((span) => lossOf(span, id));
+        if (readOnly === undefined) keepEvidence(files, root, path, losses);
+        const gaps = spans.map((span) => holeOf(span, baseOffset - baseSequence));
+        events.lost?.(gaps, losses);
+      },
+    };
+    return new Log(writer, new LogReader(writer.segments, files, codec, watch, writer.tailCache), recovered);
+  }
+
+  /** Offsets whose records are lost, as far as it is known now: sorted, disjoint, the first 4096. */
+  get gaps(): readonly Gap[] {
+    return gapsOf(this.#writer.segments, this.#goesOnAt, MAX_LISTED_GAPS);
+  }
+
+  /** The whole gap that `offset` lies in, undefined when its record is not known to be lost. */
+  gapAt(offset: number): Gap | undefined {
+    return gapAround(this.#writer.segments, offset, this.#goesOnAt);
+  }
+
+  get #goesOnAt(): number {
+    return Math.max(this.#endOffset, this.#writer.visibleHead);
   }
 
   get nextOffset(): number {
@@ -153,8 +210,8 @@ export class Log {
     this.#writer.tick();
   }
 
-  /** See LogReader.window. */
-  read(offset: number, visibleHead: number): Window {
+  /** See LogReader.window. Undefined: `gapAt(offset)` tells how far the gap goes. */
+  read(offset: number, visibleHead: number): Window | undefined {
     return this.#reader.window(offset, visibleHead);
   }
 

@@ -10,14 +10,19 @@ import {
   FIELD_TIMESTAMP,
   FIELDS,
 } from "../runtime/codec.ts";
-import type { FileSystem } from "../runtime/file-system.ts";
+import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
+import type { ReadableFile } from "./byte-window.ts";
 import { requireDataDirectory } from "./data-directory.ts";
 import { FrameScanner } from "./frame-scanner.ts";
+import { holeBehind } from "./gap-list.ts";
 import { layoutNeedsMarker } from "./layout-marker.ts";
+import { holeOf, lossOf } from "./log-survey.ts";
 import type { LossEvent } from "./loss-report.ts";
-import { unbornLoss } from "./recovery-plan.ts";
-import { inspectChain, type SegmentChain, type SegmentFile, unsealedPredecessor } from "./segment-chain.ts";
-import { SegmentWalk } from "./segment-walk.ts";
+import { PatchyFile } from "./patchy-file.ts";
+import { planRecovery, type RecoveryMode, type RecoveryPlan } from "./recovery-plan.ts";
+import { Salvage } from "./salvage.ts";
+import { SEGMENT_HEADER_LENGTH } from "./segment.ts";
+import { type Hole, type SegmentInfo, unsealedPredecessor } from "./segment-chain.ts";
 import { viewOf } from "./u64.ts";
 
 /** One record of a stopped log, valid until the iteration goes on. */
@@ -39,29 +44,39 @@ export interface OfflineRecord {
 
 /**
  * Reads the stopped log below `root` as it is, changing nothing and without a cap on what is damaged (storage.md 18.4).
- * Throws DataDirectoryError NotFound or NotADirectory, StorageError for a chain that does not hold, and FileSystemError.
+ * Throws DataDirectoryError NotFound or NotADirectory, FileSystemError, and StorageError for what this build cannot read;
+ * in mode `strict` also for a chain that does not hold.
  */
-export function readLog(files: FileSystem, codec: Codec, root: string): OfflineLog {
+export function readLog(files: FileSystem, codec: Codec, root: string, recovery: RecoveryMode = "salvage"): OfflineLog {
   requireDataDirectory(files, root);
   layoutNeedsMarker(files, root, codec);
-  return new OfflineLog(files, codec, inspectChain(files, codec, root, false));
+  return new OfflineLog(files, codec, planRecovery(files, codec, root, { recovery }), recovery);
 }
 
-/** The records of a stopped log, and what is behind them. Memory is one window (or one record, if that is larger). */
+/**
+ * The records of a stopped log, and what is lost of it. Memory is one window (or one record, if that is larger) and the
+ * list of what is lost.
+ */
 export class OfflineLog implements Iterable<OfflineRecord> {
-  readonly segmentCount: number;
   readonly earliestOffset: number;
   readonly #files: FileSystem;
   readonly #codec: Codec;
-  readonly #chain: SegmentChain;
-  #lastLoss: readonly LossEvent[] | undefined;
+  readonly #plan: RecoveryPlan;
+  readonly #recovery: RecoveryMode;
+  /** By path: the holes of segments whose damage was met while their records were read. */
+  readonly #holes = new Map<string, readonly Hole[]>();
+  readonly #found: LossEvent[] = [];
 
-  constructor(files: FileSystem, codec: Codec, chain: SegmentChain) {
+  constructor(files: FileSystem, codec: Codec, plan: RecoveryPlan, recovery: RecoveryMode) {
     this.#files = files;
     this.#codec = codec;
-    this.#chain = chain;
-    this.segmentCount = chain.sealed.length + (chain.last === undefined ? 0 : 1);
-    this.earliestOffset = chain.sealed[0]?.baseOffset ?? chain.last?.header.baseOffset ?? 0;
+    this.#plan = plan;
+    this.#recovery = recovery;
+    this.earliestOffset = plan.earliestOffset;
+  }
+
+  get segmentCount(): number {
+    return this.#plan.segments.length;
   }
 
   [Symbol.iterator](): Iterator<OfflineRecord> {
@@ -69,51 +84,66 @@ export class OfflineLog implements Iterable<OfflineRecord> {
   }
 
   /**
-   * The intact records from `fromOffset` on, in order. Throws FileSystemError, and StorageError when the body of a
-   * segment turns out not to be what its footer says.
+   * The intact records from `fromOffset` on, in order; offsets of lost ones are left out. Throws FileSystemError; in mode
+   * `strict` StorageError when the body of a segment turns out not to be what its footer says.
    */
   *records(fromOffset: number): Generator<OfflineRecord, void> {
     const scanner = new FrameScanner(this.#codec);
-    const { sealed, sealedFiles, last } = this.#chain;
-    for (let i = 0; i < sealed.length; i++) {
-      if (sealed[i].baseOffset + sealed[i].recordCount <= fromOffset) continue;
-      yield* this.#walk(scanner, sealedFiles[i], fromOffset, false);
+    for (const segment of this.#plan.segments) {
+      if (segment.baseOffset + segment.recordCount > fromOffset) yield* this.#recordsOf(scanner, segment, fromOffset);
     }
-    if (last !== undefined) yield* this.#walk(scanner, last, fromOffset, true);
   }
 
-  /** What recovery would cut off, whether or not the records were read to the end. Throws as records() does. */
+  /** What recovery would give up, and the damage that was met in the records read so far. */
   losses(): readonly LossEvent[] {
-    const { last, unborn } = this.#chain;
-    if (this.#lastLoss === undefined && last !== undefined) {
-      for (const _ of this.#walk(new FrameScanner(this.#codec), last, Number.POSITIVE_INFINITY, true));
-    }
-    return [...(unborn === undefined ? [] : [unbornLoss(unborn.id)]), ...(this.#lastLoss ?? [])];
+    return [...this.#plan.losses, ...this.#found];
   }
 
-  *#walk(
-    scanner: FrameScanner,
-    segment: SegmentFile,
-    fromOffset: number,
-    isLast: boolean,
-  ): Generator<OfflineRecord, void> {
-    const file = this.#files.open(segment.path, "read");
+  *#recordsOf(scanner: FrameScanner, segment: SegmentInfo, fromOffset: number): Generator<OfflineRecord, void> {
+    const { path, baseOffset, baseSequence, endPosition, recordCount } = segment;
+    const shift = baseSequence - baseOffset;
+    const opened = this.#files.open(path, "read");
     try {
-      const walk = new SegmentWalk(this.#codec, scanner, file, segment.header, segment.size);
-      const sequenceShift = segment.header.baseSequence - segment.header.baseOffset;
-      let offset = segment.header.baseOffset;
-      for (let found = walk.next(); found > 0; found = walk.next()) {
-        for (let row = Math.max(0, fromOffset - offset); row < found; row++) {
-          yield new ScannedRecord(scanner, row, offset + row, offset + row + sequenceShift);
+      const file = this.#recovery === "strict" ? opened : new PatchyFile(opened);
+      let holes = this.#holes.get(path) ?? segment.holes;
+      let offset = baseOffset;
+      let position = SEGMENT_HEADER_LENGTH;
+      for (let index = 0; ; index++) {
+        const hole = holes[index];
+        const endOffset = hole?.start ?? baseOffset + recordCount;
+        scanner.begin(file, position, hole?.startPosition ?? endPosition, offset + shift, endOffset + shift);
+        for (let found = scanner.next(); found > 0; found = scanner.next()) {
+          for (let row = Math.max(0, fromOffset - offset); row < found; row++) {
+            yield new ScannedRecord(scanner, row, offset + row, offset + row + shift);
+          }
+          offset += found;
         }
-        offset += found;
+        if (offset < endOffset) {
+          if (this.#recovery === "strict") throw unsealedPredecessor(segment.id);
+          holes = this.#salvage(segment, file);
+          index = holeBehind(holes, offset) - 1;
+          if (holes[index + 1]?.start !== offset) throw new FileSystemError("EIO", "read", path, "file changes");
+          continue;
+        }
+        if (hole === undefined) return;
+        offset = hole.end;
+        position = hole.endPosition;
       }
-      const outcome = walk.outcome();
-      if (isLast) this.#lastLoss = outcome.loss === undefined ? [] : [outcome.loss];
-      else if (!outcome.sealed) throw unsealedPredecessor(segment.id);
     } finally {
-      file.close();
+      opened.close();
     }
+  }
+
+  /** The holes of a segment of which the body is not what its footer says. */
+  #salvage(segment: SegmentInfo, file: ReadableFile): readonly Hole[] {
+    const { id, path, baseOffset, baseSequence, recordCount, endPosition } = segment;
+    const from = { position: SEGMENT_HEADER_LENGTH, sequence: baseSequence };
+    const to = { position: endPosition, sequence: baseSequence + recordCount };
+    const spans = new Salvage(this.#codec, file).between(from, to);
+    const holes = spans.map((span) => holeOf(span, baseOffset - baseSequence));
+    this.#holes.set(path, holes);
+    this.#found.push(...spans.map((span) => lossOf(span, id)));
+    return holes;
   }
 }
 

@@ -1,4 +1,5 @@
-import type { File, FileSystem } from "../runtime/file-system.ts";
+import { type File, type FileSystem, FileSystemError } from "../runtime/file-system.ts";
+import { LOSS_REASONS, type LossEvent, skippedBytes } from "./loss-report.ts";
 import { parseQuarantineName, QUARANTINE_DIRECTORY, quarantineName } from "./names.ts";
 import { readExactly } from "./read-exactly.ts";
 
@@ -40,6 +41,38 @@ export function quarantineSpan(
   copySpan(files, segment, path, span.start, span.end);
   files.syncDirectory(directory);
   return true;
+}
+
+/**
+ * Copies what was found damaged in one segment while the log is open, as far as that goes: the copy is for whoever wants
+ * to look at it, and nothing depends on it.
+ */
+export function keepEvidence(files: FileSystem, root: string, path: string, losses: readonly LossEvent[]): void {
+  for (const event of losses) {
+    const { label, dataLoss } = LOSS_REASONS[event.reason];
+    if (!dataLoss || skippedBytes(event) === 0) continue;
+    try {
+      quarantineFrom(files, root, path, { ...event, label });
+    } catch (error) {
+      if (!(error instanceof FileSystemError)) throw error;
+    }
+  }
+}
+
+/** quarantineSpan() of the segment file at `path`. Throws FileSystemError. */
+export function quarantineFrom(
+  files: FileSystem,
+  root: string,
+  path: string,
+  span: Parameters<typeof quarantineSpan>[3],
+  budgetBytes = DEFAULT_QUARANTINE_BYTES,
+): boolean {
+  const file = files.open(path, "read");
+  try {
+    return quarantineSpan(files, root, file, span, budgetBytes);
+  } finally {
+    file.close();
+  }
 }
 
 /** Bytes of all blobs in `quarantine/`; 0 when there is none. Throws FileSystemError. */

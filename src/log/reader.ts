@@ -1,5 +1,12 @@
 import { type Codec, FIELDS, ScanStop } from "../runtime/codec.ts";
 import type { File, FileSystem } from "../runtime/file-system.ts";
+import type { ReadableFile } from "./byte-window.ts";
+import { isReadError } from "./found-segment.ts";
+import { holeAt, holeBehind, segmentBefore } from "./gap-list.ts";
+import { holeOf } from "./log-survey.ts";
+import { PatchyFile } from "./patchy-file.ts";
+import { type LostSpan, Salvage } from "./salvage.ts";
+import { SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import type { SegmentEntry } from "./segment-entry.ts";
 import type { TailCache } from "./tail-cache.ts";
 
@@ -34,30 +41,47 @@ export interface Window {
   endPosition: number;
 }
 
+/** What a reader needs to make a hole out of damage that it meets. */
+export interface DamageWatch {
+  /** Exclusive bound of the records that the segments' `visibleEnd` stand for. */
+  readonly visibleHead: number;
+  /** The segment has these holes too now; each span once. */
+  found(segment: SegmentEntry, spans: readonly LostSpan[]): void;
+}
+
 /** Reads of a log's visible records, by offset, in checked windows. */
 export class LogReader {
   readonly #segments: readonly SegmentEntry[];
   readonly #files: FileSystem;
   readonly #codec: Codec;
   readonly #tailCache: TailCache | undefined;
+  readonly #watch: DamageWatch;
   readonly #windows: Window[] = [];
   readonly #openForReading: SegmentEntry[] = [];
   readonly #result = new Float64Array(4);
 
   /** `segments` is the writer's own list: what it appends is seen here. So is what `tailCache` has. */
-  constructor(segments: readonly SegmentEntry[], files: FileSystem, codec: Codec, tailCache?: TailCache) {
+  constructor(
+    segments: readonly SegmentEntry[],
+    files: FileSystem,
+    codec: Codec,
+    watch: DamageWatch,
+    tailCache?: TailCache,
+  ) {
     this.#segments = segments;
     this.#files = files;
     this.#codec = codec;
+    this.#watch = watch;
     this.#tailCache = tailCache;
   }
 
   /**
    * A window that holds the record `offset`, which must lie in [first retained offset, `visibleHead`). Its row is
-   * `offset - window.firstOffset`. The window is valid until the next call. Throws LogReadError when the record is
-   * damaged, FileSystemError when it cannot be read.
+   * `offset - window.firstOffset`. The window is valid until the next call. Undefined when the record is lost: the log has
+   * a gap there. A damaged record, or one that the medium does not give back, becomes a gap by being read. Throws
+   * LogReadError or FileSystemError for what no damage to the segment explains.
    */
-  window(offset: number, visibleHead: number): Window {
+  window(offset: number, visibleHead: number): Window | undefined {
     for (let index = 0; index < this.#windows.length; index++) {
       const window = this.#windows[index];
       if (offset >= window.firstOffset && offset < window.firstOffset + window.count) {
@@ -68,7 +92,15 @@ export class LogReader {
         return window;
       }
     }
-    return this.#load(offset, visibleHead);
+    const segment = this.#segmentOf(offset);
+    if (isLost(segment, offset)) return undefined;
+    try {
+      return this.#load(segment, offset, visibleHead);
+    } catch (error) {
+      if (!(error instanceof LogReadError) && !isReadError(error)) throw error;
+      if (!this.#salvage(segment)) throw error;
+    }
+    return isLost(segment, offset) ? undefined : this.#load(segment, offset, visibleHead);
   }
 
   /** Lets go of a segment that leaves the log. */
@@ -94,8 +126,7 @@ export class LogReader {
     this.#windows.length = 0;
   }
 
-  #load(offset: number, visibleHead: number): Window {
-    const segment = this.#segmentOf(offset);
+  #load(segment: SegmentEntry, offset: number, visibleHead: number): Window {
     const window = this.#takeWindow(offset);
     let [at, position] = segment.anchor(offset);
     if (window.segment === segment && window.firstOffset + window.count <= offset && window.endPosition > position) {
@@ -104,9 +135,21 @@ export class LogReader {
     }
     window.segment = undefined;
     window.count = 0;
+    let end = segment.visibleEnd;
+    let head = visibleHead;
+    if (segment.holes.length > 0) {
+      const behind = holeBehind(segment.holes, offset);
+      const before = segment.holes[behind - 1];
+      if (before !== undefined && before.end > at) {
+        at = before.end;
+        position = before.endPosition;
+      }
+      end = segment.holes[behind]?.startPosition ?? end;
+      head = Math.min(head, segment.holes[behind]?.start ?? head);
+    }
     const file = this.#fileOf(segment);
     for (;;) {
-      const found = this.#fill(window, file, segment, at, position, visibleHead);
+      const found = this.#fill(window, file, segment, at, position, end, head);
       if (offset < at + found) {
         window.segment = segment;
         return window;
@@ -118,11 +161,22 @@ export class LogReader {
     }
   }
 
-  /** Fills the window with records from (`at`, `position`) on, at least one; returns how many. */
-  #fill(window: Window, file: File, segment: SegmentEntry, at: number, position: number, visibleHead: number): number {
-    let length = Math.min(WINDOW_BYTES, segment.visibleEnd - position);
+  /**
+   * Fills the window with records from (`at`, `position`) on, at least one; returns how many. The records end at
+   * `endPosition` at the latest, before the offset `endOffset`.
+   */
+  #fill(
+    window: Window,
+    file: File,
+    segment: SegmentEntry,
+    at: number,
+    position: number,
+    endPosition: number,
+    endOffset: number,
+  ): number {
+    let length = Math.min(WINDOW_BYTES, endPosition - position);
     if (window.buffer.length !== WINDOW_BYTES) window.buffer = new Uint8Array(WINDOW_BYTES);
-    const maxRecords = Math.min(WINDOW_RECORDS, visibleHead - at);
+    const maxRecords = Math.min(WINDOW_RECORDS, endOffset - at);
     for (;;) {
       const inMemory = this.#tailCache?.read(segment, window.buffer, 0, length, position) ?? false;
       const read = inMemory ? length : file.read(window.buffer, 0, length, position);
@@ -137,11 +191,51 @@ export class LogReader {
       const stop = this.#result[1] as ScanStop;
       const needed = this.#result[2];
       // A record larger than the window: its length is checked against what the segment holds before it is believed.
-      if (stop !== ScanStop.Truncated || needed <= length || position + needed > segment.visibleEnd) {
+      if (stop !== ScanStop.Truncated || needed <= length || position + needed > endPosition) {
         throw new LogReadError(at, stop, segment.path);
       }
       length = needed;
       window.buffer = new Uint8Array(needed);
+    }
+  }
+
+  /** Tells intact from damaged in the whole segment, as far as it is visible. False when nothing is new. */
+  #salvage(segment: SegmentEntry): boolean {
+    const { baseOffset, baseSequence, holes, visibleEnd } = segment;
+    const shift = baseOffset - baseSequence;
+    const head = Math.min(segment.endOffset, this.#watch.visibleHead);
+    // A hole at the very end is no boundary of frames that a walk could begin at.
+    const last = holes.at(-1);
+    const openEnd = last?.end === head ? last : undefined;
+    const from = { position: SEGMENT_HEADER_LENGTH, sequence: baseSequence };
+    const to = {
+      position: openEnd?.startPosition ?? visibleEnd,
+      sequence: (openEnd?.start ?? head) - shift,
+    };
+    const spans = new Salvage(this.#codec, new PatchyFile(this.#readable(segment))).between(from, to);
+    const fresh = spans.filter(({ start, end }) => {
+      const hole = holeAt(holes, start.sequence + shift);
+      return hole === undefined || hole.end < end.sequence + shift;
+    });
+    if (fresh.length === 0) return false;
+    const found = spans.map((span) => holeOf(span, shift));
+    segment.holes = openEnd === undefined ? found : [...found, openEnd];
+    this.#watch.found(segment, fresh);
+    return true;
+  }
+
+  /** The segment's file, or what reads like a file that the medium does not even open. */
+  #readable(segment: SegmentEntry): ReadableFile {
+    try {
+      return this.#fileOf(segment);
+    } catch (error) {
+      if (!isReadError(error)) throw error;
+      return {
+        path: segment.path,
+        read: () => {
+          throw error;
+        },
+      };
     }
   }
 
@@ -157,14 +251,7 @@ export class LogReader {
   }
 
   #segmentOf(offset: number): SegmentEntry {
-    let low = 0;
-    let high = this.#segments.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.#segments[middle].baseOffset <= offset) low = middle;
-      else high = middle - 1;
-    }
-    return this.#segments[low];
+    return this.#segments[Math.max(0, segmentBefore(this.#segments, offset))];
   }
 
   #fileOf(segment: SegmentEntry): File {
@@ -180,6 +267,10 @@ export class LogReader {
     }
     return segment.file;
   }
+}
+
+function isLost(segment: SegmentEntry, offset: number): boolean {
+  return offset >= segment.endOffset || (segment.holes.length > 0 && holeAt(segment.holes, offset) !== undefined);
 }
 
 function newWindow(): Window {

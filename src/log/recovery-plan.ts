@@ -2,7 +2,9 @@ import type { Codec } from "../runtime/codec.ts";
 import type { FileSystem } from "../runtime/file-system.ts";
 import { FrameScanner } from "./frame-scanner.ts";
 import type { Gap } from "./gap.ts";
-import { type LossEvent, lossTotals, skippedBytes } from "./loss-report.ts";
+import { gapsOf } from "./gap-list.ts";
+import { type Damage, type Survey, surveyLog } from "./log-survey.ts";
+import { type LossEvent, skippedBytes } from "./loss-report.ts";
 import { SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import { infoOf, inspectChain, type SegmentChain, type SegmentFile, type SegmentInfo } from "./segment-chain.ts";
 import { type SegmentOutcome, SegmentWalk } from "./segment-walk.ts";
@@ -31,24 +33,58 @@ export interface RecoveryPlan {
   readonly gaps: readonly Gap[];
   readonly durableBytes: number;
   readonly losses: readonly LossEvent[];
+  /** The same events, each with the file that its span lies in. */
+  readonly damages: readonly Damage[];
   /** Files to be removed: a segment whose creation was cut. */
   readonly removals: readonly string[];
   /** Cut of the last segment's file, when it is longer than what is kept of it. */
   readonly cut: { readonly path: string; readonly length: number } | undefined;
+  /** The last segment may be appended to, once it is cut; otherwise the log goes on in a new one. */
+  readonly resumable: boolean;
 }
 
 /** Finds out what recovery has to do, without changing anything. Throws StorageError and FileSystemError. */
 export function planRecovery(files: FileSystem, codec: Codec, root: string, options: InspectionOptions): RecoveryPlan {
-  const chain = inspectChain(files, codec, root, options.fullScan ?? false);
+  const { fullScan = false, recovery = "salvage" } = options;
+  const survey =
+    recovery === "strict" ? surveyStrictly(files, codec, root, fullScan) : surveyLog(files, codec, root, fullScan);
+  const { segments } = survey;
+  const earliestOffset = segments[0]?.baseOffset ?? survey.nextOffset;
+  return {
+    ...survey,
+    earliestOffset,
+    gaps: gapsOf(
+      segments.map(({ baseOffset, recordCount, holes }) => ({
+        baseOffset,
+        endOffset: baseOffset + recordCount,
+        holes,
+      })),
+      survey.nextOffset,
+    ),
+    durableBytes: segments.reduce((sum, segment) => sum + recordBytes(segment), 0),
+    losses: survey.damages.map(({ event }) => event),
+  };
+}
+
+function recordBytes({ endPosition, holes }: SegmentInfo): number {
+  return holes.reduce(
+    (sum, hole) => sum - (hole.endPosition - hole.startPosition),
+    endPosition - SEGMENT_HEADER_LENGTH,
+  );
+}
+
+/** Storage.md 18.1 as upstream has it. */
+function surveyStrictly(files: FileSystem, codec: Codec, root: string, fullScan: boolean): Survey {
+  const chain = inspectChain(files, codec, root, fullScan);
   const segments = [...chain.sealed];
-  const losses: LossEvent[] = [];
-  if (chain.unborn !== undefined) losses.push(unbornLoss(chain.unborn.id));
+  const damages: Damage[] = [];
+  if (chain.unborn !== undefined) damages.push({ path: chain.unborn.path, event: unbornLoss(chain.unborn.id) });
   let cut: RecoveryPlan["cut"];
   if (chain.last !== undefined) {
     const { path, size } = chain.last;
     const outcome = walkLast(files, codec, chain.last);
     segments.push(infoOf(chain.last, outcome.recordCount, outcome.endPosition, outcome.sealed));
-    if (outcome.loss !== undefined) losses.push(outcome.loss);
+    if (outcome.loss !== undefined) damages.push({ path, event: outcome.loss });
     if (outcome.keepLength < size) cut = { path, length: outcome.keepLength };
   }
   const last = segments.at(-1);
@@ -57,12 +93,10 @@ export function planRecovery(files: FileSystem, codec: Codec, root: string, opti
     nextSegmentId: nextSegmentId(chain),
     nextOffset: last === undefined ? 0 : last.baseOffset + last.recordCount,
     nextSequence: last === undefined ? 0 : last.baseSequence + last.recordCount,
-    earliestOffset: segments[0]?.baseOffset ?? 0,
-    gaps: [],
-    durableBytes: segments.reduce((sum, segment) => sum + segment.endPosition - SEGMENT_HEADER_LENGTH, 0),
-    losses,
+    damages,
     removals: chain.unborn === undefined ? [] : [chain.unborn.path],
     cut,
+    resumable: last?.sealed === false,
   };
 }
 
@@ -96,13 +130,19 @@ export function lossCapProblem(
     new StorageError("ExcessiveRecoveryLoss", `recovery exceeded the bounded-loss cap: ${what}`);
   const perEvent = Math.min(maxSegmentBytes, MAX_EVENT_LOSS_BYTES);
   for (const event of plan.losses) {
-    const bytes = skippedBytes(event);
+    const bytes = countedBytes(event, maxSegmentBytes);
     if (bytes > perEvent) {
       return excess(`a recovery loss event dropped ${bytes} bytes, over the per-event cap ${perEvent}`);
     }
   }
   const global = Math.max(Math.floor(plan.durableBytes / 100), perEvent);
-  const { bytes } = lossTotals(plan.losses);
+  const bytes = plan.losses.reduce((sum, event) => sum + countedBytes(event, maxSegmentBytes), 0);
   if (bytes > global) return excess(`recovery would drop ${bytes} bytes total, over the global cap ${global}`);
   return undefined;
+}
+
+/** A segment that is lost as a whole counts as one segment, although its last record and footer made it a bit longer. */
+function countedBytes(event: LossEvent, maxSegmentBytes: number): number {
+  const whole = event.start === 0 && event.reason === "CorruptSegmentHeader";
+  return whole ? Math.min(skippedBytes(event), maxSegmentBytes) : skippedBytes(event);
 }

@@ -1,9 +1,10 @@
 import type { Codec } from "../runtime/codec.ts";
 import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import { unacceptedLosses } from "./accepted-losses.ts";
+import type { Gap } from "./gap.ts";
 import { layoutNeedsMarker, writeLayoutMarker } from "./layout-marker.ts";
 import { LOSS_REASONS, type LossEvent, skippedBytes, writeLossReport } from "./loss-report.ts";
-import { quarantineSpan } from "./quarantine.ts";
+import { quarantineFrom } from "./quarantine.ts";
 import { lossCapProblem, planRecovery, type RecoveryMode, type RecoveryPlan } from "./recovery-plan.ts";
 import { MIN_SEGMENT_BYTES } from "./segment.ts";
 import type { SegmentInfo } from "./segment-chain.ts";
@@ -25,11 +26,13 @@ export interface RecoveryOptions {
 }
 
 export interface RecoveredLog {
-  /**
-   * Ascending. An unsealed last one is resumed at its `endPosition`, to which its file was cut. Otherwise the writer
-   * creates segment `nextSegmentId` with base `nextOffset` and `nextSequence`.
-   */
+  /** Ascending by offset. */
   readonly segments: readonly SegmentInfo[];
+  /**
+   * The last one is resumed at its `endPosition`, to which its file was cut. Otherwise the writer creates segment
+   * `nextSegmentId` with base `nextOffset` and `nextSequence`.
+   */
+  readonly resumable: boolean;
   /** Id of the next segment to be created; no record was ever stored under it. */
   readonly nextSegmentId: number;
   readonly nextOffset: number;
@@ -44,13 +47,18 @@ export interface RecoveredLog {
   readonly quarantined: readonly LossEvent[];
   /** Best-effort steps that failed: layout marker, quarantine, report file. */
   readonly problems: readonly FileSystemError[];
+  /** Offsets between the earliest and the next one whose records are lost, as far as bodies were read. */
+  readonly gaps: readonly Gap[];
+  /** Why the log may not be written: its losses are above a cap (README ruling 1). Then nothing was changed on the disk. */
+  readonly readOnly: StorageError | undefined;
 }
 
 /**
- * Opens one log root after whatever happened to it (storage.md 18.1, ordinary segments): the longest valid prefix
- * stays, a torn or corrupt end of the last segment is copied, reported and cut. Anything else that does not fit refuses
- * with a StorageError and leaves the directory as it was; so does a loss above the caps of section 19. Throws
- * FileSystemError when the disk fails.
+ * Opens one log root after whatever happened to it. A torn or corrupt end of the last segment is copied, reported and cut
+ * (storage.md 18.1 step 8). In mode `salvage` other damage is copied, reported and left where it is, every intact record
+ * keeps its offset, and losses above a cap make the log read-only (README ruling 1). In mode `strict` both are a
+ * StorageError, and the directory stays as it was. Throws FileSystemError when the disk fails, StorageError for what this
+ * build cannot read.
  */
 export function recoverLog(files: FileSystem, codec: Codec, root: string, options: RecoveryOptions): RecoveredLog {
   const { maxSegmentBytes } = options;
@@ -65,7 +73,8 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
   const plan = planRecovery(files, codec, root, options);
   const counted = { ...plan, losses: options.ignoreLossCaps ? [] : unacceptedLosses(files, root, plan.losses) };
   const excess = lossCapProblem(counted, maxSegmentBytes);
-  if (excess !== undefined) throw excess;
+  if (excess !== undefined && options.recovery === "strict") throw excess;
+  if (excess !== undefined) return { ...resultOf(plan), quarantined: [], problems: [], readOnly: excess };
 
   const problems: FileSystemError[] = [];
   const bestEffort = (step: () => void): void => {
@@ -80,17 +89,13 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
   const quarantined = execute(files, root, plan, options, bestEffort);
   if (plan.losses.length > 0) bestEffort(() => writeLossReport(files, root, plan.losses));
 
-  return {
-    segments: plan.segments,
-    nextSegmentId: plan.nextSegmentId,
-    nextOffset: plan.nextOffset,
-    nextSequence: plan.nextSequence,
-    earliestOffset: plan.earliestOffset,
-    durableBytes: plan.durableBytes,
-    losses: plan.losses,
-    quarantined,
-    problems,
-  };
+  return { ...resultOf(plan), quarantined, problems, readOnly: undefined };
+}
+
+function resultOf(plan: RecoveryPlan): Omit<RecoveredLog, "quarantined" | "problems" | "readOnly"> {
+  const { segments, nextSegmentId, nextOffset, nextSequence, earliestOffset, durableBytes, losses, gaps } = plan;
+  const { resumable } = plan;
+  return { segments, resumable, nextSegmentId, nextOffset, nextSequence, earliestOffset, durableBytes, losses, gaps };
 }
 
 /**
@@ -106,27 +111,32 @@ function execute(
   bestEffort: (step: () => void) => void,
 ): LossEvent[] {
   const quarantined: LossEvent[] = [];
+  for (const { event, path } of plan.damages) {
+    const { label, dataLoss } = LOSS_REASONS[event.reason];
+    if (!dataLoss || skippedBytes(event) === 0) continue;
+    bestEffort(() => {
+      const span = { segmentId: event.segmentId, label, start: event.start, end: event.end };
+      if (quarantineFrom(files, root, path, span, options.maxQuarantineBytes)) quarantined.push(event);
+    });
+  }
   const last = plan.segments.at(-1);
   if (last !== undefined) {
-    const file = files.open(last.path, "write");
-    try {
-      if (plan.cut !== undefined) {
-        for (const event of plan.losses) {
-          const { label, dataLoss } = LOSS_REASONS[event.reason];
-          if (!dataLoss || skippedBytes(event) === 0) continue;
-          bestEffort(() => {
-            const span = { segmentId: event.segmentId, label, start: event.start, end: event.end };
-            if (quarantineSpan(files, root, file, span, options.maxQuarantineBytes)) quarantined.push(event);
-          });
-        }
-        file.truncate(plan.cut.length);
-      }
-      file.sync("full");
-    } finally {
-      file.close();
-    }
+    const sync = (): void => cutAndSync(files, last.path, plan.cut?.length);
+    // A last segment that is neither sealed nor resumed is one that the medium has damaged: it may well refuse.
+    if (plan.resumable || last.sealed) sync();
+    else bestEffort(sync);
   }
   for (const path of plan.removals) files.remove(path);
   if (last !== undefined || plan.removals.length > 0) files.syncDirectory(root);
   return quarantined;
+}
+
+function cutAndSync(files: FileSystem, path: string, length: number | undefined): void {
+  const file = files.open(path, "write");
+  try {
+    if (length !== undefined) file.truncate(length);
+    file.sync("full");
+  } finally {
+    file.close();
+  }
 }

@@ -1,5 +1,5 @@
 import type { Codec } from "../runtime/codec.ts";
-import type { File, FileSystem } from "../runtime/file-system.ts";
+import type { DirectoryEntry, File, FileSystem } from "../runtime/file-system.ts";
 import { FrameScanner } from "./frame-scanner.ts";
 import { COLD_MANIFEST_FILE, parseSegmentName } from "./names.ts";
 import { readExactly } from "./read-exactly.ts";
@@ -31,11 +31,13 @@ export interface SegmentInfo {
   readonly path: string;
   readonly baseOffset: number;
   readonly baseSequence: number;
+  /** Wall clock at its creation, as its header says; undefined when that does not hold. */
+  readonly createdUnixMs?: number;
   /** Offsets that it covers, those of its holes included. */
   readonly recordCount: number;
   /** File position after its last record. */
   readonly endPosition: number;
-  /** Nothing may be appended to it. */
+  /** It ends with a footer that holds. */
   readonly sealed: boolean;
   /** Ascending, disjoint. Those of a segment whose body was not read are not known yet. */
   readonly holes: readonly Hole[];
@@ -61,7 +63,9 @@ export interface SegmentChain {
   readonly unborn: { readonly id: number; readonly path: string } | undefined;
 }
 
-interface ListedFile {
+/** A file that is named as a segment. */
+export interface ListedFile {
+  /** As the name says. */
   readonly id: number;
   readonly path: string;
   readonly size: number;
@@ -73,21 +77,9 @@ interface ListedFile {
  * last segment is left to be walked. Changes nothing. Throws StorageError and FileSystemError.
  */
 export function inspectChain(files: FileSystem, codec: Codec, root: string, fullScan: boolean): SegmentChain {
-  if (files.stat(`${root}/${COLD_MANIFEST_FILE}`) !== undefined) {
-    throw new StorageError("UnsupportedFeature", `${root} has offloaded segments (${COLD_MANIFEST_FILE})`);
-  }
+  refuseOffloaded(files, root);
   const names = files.list(root);
-  const listed: ListedFile[] = [];
-  for (const { name, kind } of names) {
-    const id = kind === "file" ? parseSegmentName(name) : undefined;
-    if (id === undefined) continue;
-    const path = `${root}/${name}`;
-    if (id > BigInt(Number.MAX_SAFE_INTEGER))
-      throw new StorageError("OutOfRange", `segment id ${id} is above 2^53 - 1`);
-    listed.push({ id: Number(id), path, size: files.stat(path)?.size ?? 0 });
-  }
-  listed.sort((a, b) => a.id - b.id);
-
+  const listed = listSegments(files, root, names);
   const unborn = takeUnborn(files, codec, listed, () => names.some(({ name }) => name.endsWith(".ckpt")));
   const sealed: SegmentInfo[] = [];
   const sealedFiles: SegmentFile[] = [];
@@ -115,11 +107,43 @@ export function inspectChain(files: FileSystem, codec: Codec, root: string, full
   return { sealed, sealedFiles, last: undefined, unborn };
 }
 
+/** The files of `names` that are segments by their names, ascending by id. Throws StorageError OutOfRange. */
+export function listSegments(files: FileSystem, root: string, names: readonly DirectoryEntry[]): ListedFile[] {
+  const listed: ListedFile[] = [];
+  for (const { name, kind } of names) {
+    const id = kind === "file" ? parseSegmentName(name) : undefined;
+    if (id === undefined) continue;
+    const path = `${root}/${name}`;
+    if (id > BigInt(Number.MAX_SAFE_INTEGER))
+      throw new StorageError("OutOfRange", `segment id ${id} is above 2^53 - 1`);
+    listed.push({ id: Number(id), path, size: files.stat(path)?.size ?? 0 });
+  }
+  return listed.sort((a, b) => a.id - b.id);
+}
+
+/** Refuses what has no shape that this build could look at. Throws StorageError UnsupportedFeature. */
+export function refuseOffloaded(files: FileSystem, root: string): void {
+  if (files.stat(`${root}/${COLD_MANIFEST_FILE}`) === undefined) return;
+  throw new StorageError("UnsupportedFeature", `${root} has offloaded segments (${COLD_MANIFEST_FILE})`);
+}
+
+/** Refuses a segment written by a feature that this build does not have. Throws StorageError UnsupportedFeature. */
+export function refuseUnsupported(header: SegmentHeader): void {
+  const { segmentId, flags } = header;
+  if (flags & SegmentFlag.Compacted) {
+    throw new StorageError("UnsupportedFeature", `segment ${segmentId} is compacted, which this build cannot read`);
+  }
+  if (flags & SegmentFlag.Encrypted) {
+    throw new StorageError("UnsupportedFeature", `segment ${segmentId} is encrypted, which this build cannot read`);
+  }
+}
+
 /** SegmentInfo out of a segment's file and what was found of its body. */
 export function infoOf(segment: SegmentFile, recordCount: number, endPosition: number, sealed: boolean): SegmentInfo {
   const { id, path } = segment;
   const { baseOffset, baseSequence } = segment.header;
-  return { id, path, baseOffset, baseSequence, recordCount, endPosition, sealed, holes: [] };
+  const createdUnixMs = Number(segment.header.createdUnixMs);
+  return { id, path, baseOffset, baseSequence, createdUnixMs, recordCount, endPosition, sealed, holes: [] };
 }
 
 export function unsealedPredecessor(id: number): StorageError {
@@ -131,7 +155,7 @@ export function unsealedPredecessor(id: number): StorageError {
  * belongs. Beside other segments that is a cut creation. Alone it is one only as the very first segment of a log that
  * never got as far as a checkpoint; otherwise records may have been there, and the log is refused.
  */
-function takeUnborn(
+export function takeUnborn(
   files: FileSystem,
   codec: Codec,
   listed: ListedFile[],
@@ -171,12 +195,7 @@ function readHeader(file: File, size: number, codec: Codec, id: number): Segment
   if (header.segmentId !== id) {
     throw new StorageError("SegmentIdMismatch", `segment file ${id} holds a header for segment ${header.segmentId}`);
   }
-  if (header.flags & SegmentFlag.Compacted) {
-    throw new StorageError("UnsupportedFeature", `segment ${id} is compacted, which this build cannot read`);
-  }
-  if (header.flags & SegmentFlag.Encrypted) {
-    throw new StorageError("UnsupportedFeature", `segment ${id} is encrypted, which this build cannot read`);
-  }
+  refuseUnsupported(header);
   return header;
 }
 

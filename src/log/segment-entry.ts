@@ -1,7 +1,10 @@
 import type { File } from "../runtime/file-system.ts";
+import type { Hole } from "./segment-chain.ts";
 
-/** Anchors are at least this far apart, which bounds the index to a few KiB a segment. */
+/** Anchors are at least this far apart, which is a quarter of what one read brings. */
 const ANCHOR_SPACING_BYTES = 64 * 1024;
+/** Above this every second one goes and the distance doubles: a segment of any size costs 16 KiB at most. */
+const MAX_ANCHORS = 1024;
 
 /** One segment of a log as the running broker knows it: its place in the log, and a sparse index into its file. */
 export class SegmentEntry {
@@ -22,8 +25,11 @@ export class SegmentEntry {
   header: Uint8Array | undefined;
   /** Open while in use: always for the active segment, on demand for sealed ones. */
   file: File | undefined;
+  /** Where its records are lost, in order; replaced when more damage is found. */
+  holes: readonly Hole[];
   readonly #anchorOffsets: number[];
   readonly #anchorPositions: number[];
+  #anchorSpacing = ANCHOR_SPACING_BYTES;
 
   constructor(id: number, path: string, baseOffset: number, baseSequence: number, firstPosition: number) {
     this.id = id;
@@ -37,6 +43,7 @@ export class SegmentEntry {
     this.sealed = false;
     this.header = undefined;
     this.file = undefined;
+    this.holes = [];
     this.#anchorOffsets = [baseOffset];
     this.#anchorPositions = [firstPosition];
   }
@@ -49,10 +56,16 @@ export class SegmentEntry {
   /** Notes that the record `offset` starts at `position`, unless an anchor is near. Calls may come in any order. */
   addAnchor(offset: number, position: number): void {
     const at = this.#anchorBefore(offset) + 1;
-    if (position - this.#anchorPositions[at - 1] < ANCHOR_SPACING_BYTES) return;
-    if (at < this.#anchorPositions.length && this.#anchorPositions[at] - position < ANCHOR_SPACING_BYTES) return;
+    if (position - this.#anchorPositions[at - 1] < this.#anchorSpacing) return;
+    if (at < this.#anchorPositions.length && this.#anchorPositions[at] - position < this.#anchorSpacing) return;
     this.#anchorOffsets.splice(at, 0, offset);
     this.#anchorPositions.splice(at, 0, position);
+    if (this.#anchorOffsets.length > MAX_ANCHORS) this.#thinAnchors();
+  }
+
+  /** Places in the file that are known. */
+  get anchorCount(): number {
+    return this.#anchorOffsets.length;
   }
 
   /** Forgets the records behind the first `count`, which end at `end`: they were never written. */
@@ -69,6 +82,18 @@ export class SegmentEntry {
   anchor(offset: number): readonly [offset: number, position: number] {
     const at = this.#anchorBefore(offset);
     return [this.#anchorOffsets[at], this.#anchorPositions[at]];
+  }
+
+  #thinAnchors(): void {
+    this.#anchorSpacing *= 2;
+    let kept = 0;
+    for (let at = 0; at < this.#anchorOffsets.length; at += 2) {
+      this.#anchorOffsets[kept] = this.#anchorOffsets[at];
+      this.#anchorPositions[kept] = this.#anchorPositions[at];
+      kept += 1;
+    }
+    this.#anchorOffsets.length = kept;
+    this.#anchorPositions.length = kept;
   }
 
   #anchorBefore(offset: number): number {

@@ -1,5 +1,5 @@
 import { type Codec, ScanStop } from "../runtime/codec.ts";
-import type { File } from "../runtime/file-system.ts";
+import type { ReadableFile } from "./byte-window.ts";
 import type { FrameScanner } from "./frame-scanner.ts";
 import type { LossEvent, LossReason } from "./loss-report.ts";
 import { readExactly } from "./read-exactly.ts";
@@ -37,19 +37,31 @@ export interface SegmentOutcome {
 export class SegmentWalk {
   readonly #codec: Codec;
   readonly #scanner: FrameScanner;
-  readonly #file: File;
+  readonly #file: ReadableFile;
   readonly #header: SegmentHeader;
   readonly #size: number;
+  readonly #tolerant: boolean;
   #candidate: SegmentFooter | undefined;
   #sealed = false;
 
-  /** `size` is the file's length in bytes. Throws FileSystemError, and StorageError OutOfRange. */
-  constructor(codec: Codec, scanner: FrameScanner, file: File, header: SegmentHeader, size: number) {
+  /**
+   * `size` is the file's length in bytes. `tolerant`: a frame of another sequence and a footer of another segment are damage
+   * like any other, not an error. Throws FileSystemError, and StorageError OutOfRange.
+   */
+  constructor(
+    codec: Codec,
+    scanner: FrameScanner,
+    file: ReadableFile,
+    header: SegmentHeader,
+    size: number,
+    tolerant = false,
+  ) {
     this.#codec = codec;
     this.#scanner = scanner;
     this.#file = file;
     this.#header = header;
     this.#size = size;
+    this.#tolerant = tolerant;
     this.#candidate = footerAt(codec, file, size - SEGMENT_FOOTER_LENGTH, header, size);
     const bodyEnd = this.#candidate === undefined ? size : size - SEGMENT_FOOTER_LENGTH;
     const mostRecords = Math.ceil(size / MIN_FRAME_LENGTH);
@@ -70,14 +82,16 @@ export class SegmentWalk {
       const candidate = this.#candidate;
       if (candidate === undefined || this.#sealed) return 0;
       if (this.#scanner.position === this.#size - SEGMENT_FOOTER_LENGTH && this.#agrees(candidate)) {
-        if (candidate.segmentId !== this.#header.segmentId) {
+        if (candidate.segmentId === this.#header.segmentId) {
+          this.#sealed = true;
+          return 0;
+        }
+        if (!this.#tolerant) {
           throw new StorageError(
             "FooterSegmentMismatch",
             `footer segment_id ${candidate.segmentId} does not match header ${this.#header.segmentId}`,
           );
         }
-        this.#sealed = true;
-        return 0;
       }
       // Not a footer after all: its bytes are looked at as records.
       this.#candidate = undefined;
@@ -91,7 +105,7 @@ export class SegmentWalk {
     const endPosition = scanner.position;
     const base = { recordCount: scanner.count, endPosition };
     if (this.#sealed) return { ...base, sealed: true, keepLength: this.#size, loss: undefined };
-    if (scanner.stop === ScanStop.SequenceMismatch) {
+    if (scanner.stop === ScanStop.SequenceMismatch && !this.#tolerant) {
       const found = viewOf(scanner.stoppedBytes()).getBigUint64(4, true);
       const expected = this.#header.baseSequence + scanner.count;
       throw new StorageError(
@@ -135,7 +149,7 @@ export class SegmentWalk {
  */
 export function plausibleFooter(
   codec: Codec,
-  file: File,
+  file: ReadableFile,
   header: SegmentHeader,
   size: number,
 ): SegmentFooter | undefined {
@@ -149,7 +163,7 @@ export function plausibleFooter(
 }
 
 /** One past the last byte of file[start, end) that is not zero; `start` when all are. Throws FileSystemError. */
-export function lastNonZero(file: File, start: number, end: number): number {
+export function lastNonZero(file: ReadableFile, start: number, end: number): number {
   const bytes = new Uint8Array(Math.min(ZERO_SEARCH_BYTES, Math.max(0, end - start)));
   const zeros = new Uint8Array(bytes.length);
   let chunkEnd = end;
@@ -170,7 +184,7 @@ export function lastNonZero(file: File, start: number, end: number): number {
 
 function footerAt(
   codec: Codec,
-  file: File,
+  file: ReadableFile,
   position: number,
   header: SegmentHeader,
   size: number,
@@ -192,8 +206,11 @@ function lastSequenceFits(footer: SegmentFooter, header: SegmentHeader): boolean
   return footer.recordCount === 0 || footer.lastSequence === header.baseSequence + footer.recordCount - 1;
 }
 
-function lossReason(stop: ScanStop, frame: Uint8Array): LossReason {
+/** What storage.md 18.2 calls the damage that stopped a walk. */
+export function lossReason(stop: ScanStop, frame: Uint8Array): LossReason {
   switch (stop) {
+    case ScanStop.SequenceMismatch:
+      return "SequenceGap";
     case ScanStop.Truncated:
       return "TornTail";
     case ScanStop.BadMagic:

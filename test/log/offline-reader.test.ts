@@ -115,7 +115,9 @@ describe("offline reader", () => {
     expect(readLog(files, codec, ROOT).losses()).toMatchObject([
       { start: 109, end: 90_000_109, reason: "CorruptRecordHeader" },
     ]);
-    expect(thrown(() => recoverLog(files, codec, ROOT, OPTIONS)).kind).toBe("ExcessiveRecoveryLoss");
+    expect(thrown(() => recoverLog(files, codec, ROOT, { ...OPTIONS, recovery: "strict" })).kind).toBe(
+      "ExcessiveRecoveryLoss",
+    );
   });
 
   it("an unborn last segment is an event of zero bytes", () => {
@@ -145,21 +147,21 @@ describe("offline reader", () => {
     }
   });
 
-  it("storage.md 26.39, 26.40: a broken chain is a typed error before the first record", () => {
+  it("storage.md 26.39, 26.40, strict: a broken chain is a typed error before the first record", () => {
     const missing = healthy();
     missing.remove(segmentPath(1));
-    expect(thrown(() => readLog(missing, codec, ROOT)).kind).toBe("SegmentChainBroken");
+    expect(thrown(() => readLog(missing, codec, ROOT, "strict")).kind).toBe("SegmentChainBroken");
     const unsealed = healthy();
     putSegment(unsealed, { id: 1, base: 2, payloads: ["c", "d", "e"] });
-    expect(thrown(() => readLog(unsealed, codec, ROOT)).kind).toBe("UnsealedPredecessor");
+    expect(thrown(() => readLog(unsealed, codec, ROOT, "strict")).kind).toBe("UnsealedPredecessor");
   });
 
-  it("damage in the body of a sealed segment: the records before it, then a typed error", () => {
+  it("strict: damage in the body of a sealed segment: the records before it, then a typed error", () => {
     const files = healthy();
     flip(files, segmentPath(1), 64 + 45 + 36);
     const found: number[] = [];
     const error = thrown(() => {
-      for (const record of readLog(files, codec, ROOT)) found.push(record.offset);
+      for (const record of readLog(files, codec, ROOT, "strict")) found.push(record.offset);
     });
     expect(error).toBeInstanceOf(StorageError);
     expect(error.kind).toBe("UnsealedPredecessor");
@@ -199,16 +201,16 @@ describe("offline reader", () => {
     expect(open).toBe(0);
   });
 
-  it("a file that got shorter is an error", () => {
+  it("strict: a file that got shorter is an error", () => {
     const files = new SimulatedFileSystem();
     files.makeDirectory(ROOT);
     putSegment(files, { id: 0, base: 0, payloads: ["a", "b"] });
-    const log = readLog(files, codec, ROOT);
+    const log = readLog(files, codec, ROOT, "strict");
     put(files, segmentPath(0), get(files, segmentPath(0)).subarray(0, 100));
     expect(thrown(() => texts(log))).toMatchObject({ name: "FileSystemError", code: "EIO" });
   });
 
-  it("whatever happened to the bytes: what is read was written, or a typed error; recovery agrees", () => {
+  it("strict: whatever happened to the bytes: what is read was written, or a typed error; recovery agrees", () => {
     const payloads = Array.from({ length: 12 }, (_, i) => lcg(i, (i * 37) % 90));
     const first = segmentBytes({ id: 0, base: 0, payloads: payloads.slice(0, 6), sealed: true });
     const last = segmentBytes({ id: 1, base: 6, payloads: payloads.slice(6), tail: new Uint8Array(200) });
@@ -242,7 +244,7 @@ describe("offline reader", () => {
         let read: number | undefined;
         try {
           let expected = 0;
-          for (const record of readLog(files, codec, ROOT)) {
+          for (const record of readLog(files, codec, ROOT, "strict")) {
             expect(record.offset).toBe(expected);
             expect(record.payload).toEqual(payloads[expected]);
             expected++;
@@ -253,12 +255,12 @@ describe("offline reader", () => {
         }
         let recovered: number | undefined;
         try {
-          recovered = recoverLog(files, codec, ROOT, { ...OPTIONS, fullScan: true }).nextOffset;
+          recovered = recoverLog(files, codec, ROOT, { ...OPTIONS, fullScan: true, recovery: "strict" }).nextOffset;
         } catch (error) {
           if (!typed(error)) throw error;
         }
         expect(recovered).toBe(read);
-        if (recovered !== undefined) expect(texts(readLog(files, codec, ROOT)).length).toBe(recovered);
+        if (recovered !== undefined) expect(texts(readLog(files, codec, ROOT, "strict")).length).toBe(recovered);
       }),
       { numRuns: 1500 },
     );
