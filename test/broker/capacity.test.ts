@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import type { BrokerOptions } from "../../src/broker/options.ts";
+import { SeededRandom } from "../../src/runtime/random-seeded.ts";
 import { decodeErrorBody } from "../../src/wire/error-body.ts";
 import { Reader } from "../../src/wire/reader.ts";
 import { Tag } from "../../src/wire/tags.ts";
-import { ackOf, type Frame, flow, frame, numbersTo, offsetOf, type Peer, pub, World } from "./world.ts";
+import { ackOf, type Frame, flow, frame, numbersTo, offsetOf, type Peer, payloadOf, pub, World } from "./world.ts";
 
 const PING = frame(Tag.Ping);
 /** One record of it is a frame of 1044 bytes, so four fill a segment. */
@@ -212,6 +213,61 @@ describe("a disk that fills up", () => {
     world.advance(1500);
     peer.send(pub("again"));
     expect(offsetOf(peer.expectTags(Tag.PubAck)[0])).toBe(1);
+  });
+});
+
+describe("a disk that fills up while many publish", () => {
+  it("what was refused is not stored, what was acknowledged is, and every publish has one answer", async () => {
+    let refused = 0;
+    for (let seed = 1; seed <= 30; seed++) {
+      const random = new SeededRandom(seed);
+      const world = await World.start({
+        seed,
+        options: { maxSegmentBytes: 65_536, maxPendingBytes: 128 * 1024 },
+        chunkBytes: 20_000,
+      });
+      const peers = numbersTo(4).map((index) => ({ index, peer: world.client() }));
+      const stored = new Map<number, string>();
+      const payload = (index: number, number: number) => `${index}/${number}`.padEnd(3000, ".");
+      for (let round = 0; round < 6; round++) {
+        world.files.limitSpace(random.below(3) === 0 ? Number.POSITIVE_INFINITY : random.below(200_000));
+        for (const { index, peer } of peers) {
+          peer.send(...numbersTo(20).map((number) => pub(payload(index, round * 20 + number))));
+        }
+        for (let turns = random.below(200); turns > 0; turns--) if (!world.turns.step()) break;
+        if (random.below(2) === 0) world.advance(random.below(1500));
+      }
+      world.settle();
+      world.files.limitSpace(Number.POSITIVE_INFINITY);
+      world.advance(2000);
+      expect(world.frozen, `seed ${seed}`).toBeUndefined();
+      for (const { index, peer } of peers) {
+        const answers = peer.received();
+        expect(answers, `seed ${seed}`).toHaveLength(120);
+        for (const [number, answer] of answers.entries()) {
+          if (answer.tag === Tag.PubAck) stored.set(offsetOf(answer), payload(index, number));
+          else expectAtCapacity(answer);
+        }
+      }
+      refused += 480 - stored.size;
+      const publisher = world.client();
+      publisher.send(pub("the last one"));
+      stored.set(offsetOf(publisher.expectTags(Tag.PubAck)[0]), "the last one");
+      world.kill();
+      const again = await World.start({ killed: world, options: { maxSegmentBytes: 65_536 } });
+      const reader = again.client();
+      const found = new Map<number, string>();
+      while (found.size < again.broker.nextOffset) {
+        reader.send(flow(64));
+        const delivered = reader.received().filter(({ tag }) => tag === Tag.Deliver);
+        for (const deliver of delivered) found.set(offsetOf(deliver), payloadOf(deliver));
+        reader.send(...delivered.map((deliver) => ackOf(deliver)));
+        reader.received();
+      }
+      expect(found, `seed ${seed}`).toEqual(stored);
+      expect(again.warnings, `seed ${seed}`).toEqual([]);
+    }
+    expect(refused).toBeGreaterThan(1000);
   });
 });
 
