@@ -21,6 +21,7 @@ import { TailBlock, wholeBlocks } from "./tail-block.ts";
 
 /** Documented cap of one barrier's bytes (storage.md 14.2); larger buffered writes also get slower per byte. */
 const BATCH_BYTES = 1024 * 1024;
+const MIN_BATCH_BYTES = 64 * 1024;
 /** Frame overhead of a record with both checksums (storage.md 3.4). */
 const RECORD_OVERHEAD_BYTES = 36 + 8 + 8;
 
@@ -83,12 +84,12 @@ export class PendingRecords {
     // Never more than a segment: recovery takes a larger torn end for more than a power cut (storage.md 19).
     const batchBytes = Math.min(
       options.maxSegmentBytes,
-      Math.max(64 * 1024, Math.min(BATCH_BYTES, options.maxPendingBytes / 2)),
+      Math.max(MIN_BATCH_BYTES, Math.min(BATCH_BYTES, options.maxPendingBytes / 2)),
     );
     this.#batchBytes = batchBytes;
     this.#tailBlock = options.directWrites ? new TailBlock() : undefined;
-    // Of a small buffer the block that is carried over would take too large a share.
-    const carried = batchBytes < BATCH_BYTES ? DIRECT_BLOCK_BYTES : 0;
+    // Of a buffer for tiny segments the block that is carried over would take all.
+    const carried = batchBytes < MIN_BATCH_BYTES ? DIRECT_BLOCK_BYTES : 0;
     const bufferBytes = options.directWrites ? wholeBlocks(batchBytes + carried) : batchBytes;
     this.#pool = new BatchPool(options.maxPendingBytes, bufferBytes, (length) => files.alignedBuffer(length));
     this.#fillSegment = this.#goOnWith(last) ?? this.#planSegment(start.nextSegmentId);
