@@ -14,7 +14,7 @@ import { type BrokerContext, PublishTable } from "./context.ts";
 import { BrokerHealth } from "./health.ts";
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from "./limits.ts";
 import { Listener } from "./listener.ts";
-import { type ObservedBroker, observe } from "./observed.ts";
+import { lossEndOf, type ObservedBroker, observe } from "./observed.ts";
 import type { BrokerOptions } from "./options.ts";
 import { Scratch } from "./output.ts";
 import { RefusalNotices } from "./refusal-notices.ts";
@@ -106,7 +106,9 @@ export async function startBroker(
         },
         lost: (gaps, losses) => {
           for (const loss of losses) events.warned(`damage was met while reading: ${describeLoss(loss)}`);
-          log?.counters.lost(losses, Math.max(...gaps.map(({ end }) => end)));
+          if (log === undefined) return;
+          log.counters.lost(losses, Math.max(...gaps.map(({ end }) => end)));
+          log.counters.segmentRepairs += losses.length;
         },
       },
     );
@@ -124,7 +126,7 @@ export async function startBroker(
     const { counters } = log;
     countersFile = new CountersFile(
       counters,
-      { losses: log.losses, quarantined: log.quarantined, lossEnd: log.nextOffset },
+      { losses: log.losses, quarantined: log.quarantined, lossEnd: lossEndOf(log) },
       { files, codec, queue: checkpointQueue, root: options.dataDir, readOnly: readOnly !== undefined },
     );
     stream = new Stream(

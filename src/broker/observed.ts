@@ -1,4 +1,5 @@
 import type { Opening } from "../log/counters.ts";
+import type { Log } from "../log/log.ts";
 import { quarantineHeldBytes } from "../log/quarantine.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { FileSystemError } from "../runtime/file-system.ts";
@@ -44,6 +45,15 @@ export function observe(
     freeBytes: () =>
       options.storage === "memory" ? undefined : ifTold(() => files.freeSpace(options.dataDir)?.freeBytes),
   };
+}
+
+/**
+ * The offset that the losses of an opening end at. Damage that was left in place is met at every start, and does not move; what
+ * was cut off ended at the head.
+ */
+export function lossEndOf({ gaps, losses, nextOffset }: Pick<Log, "gaps" | "losses" | "nextOffset">): number {
+  const last = gaps.at(-1);
+  return last === undefined || losses.some(({ reason }) => reason === "TornTail") ? nextOffset : last.end;
 }
 
 function ifTold<T>(ask: () => T): T | undefined {

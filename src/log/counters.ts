@@ -112,6 +112,9 @@ export class Counters {
   readonly barriers = new Histogram(BARRIER_BUCKETS);
   readonly barrierDurations = new Histogram(DURATION_BUCKETS);
 
+  /** Lost by the opening and met since. */
+  #met: { readonly records: number; readonly bytes: number } = { records: 0, bytes: 0 };
+
   /** A batch is written; `barrierMs` is what its barrier took, with the write before it, if it had one. */
   wrote(batch: Batch, barrierMs: number | undefined): void {
     this.produced += batch.count;
@@ -153,21 +156,28 @@ export class Counters {
     this.tornTailRepairs += opening.losses.filter(({ reason }) => reason === "TornTail").length;
     this.segmentRepairs += opening.quarantined.length;
     const { report, losses, lossEnd } = opening;
-    const behind = report.records > this.recordsSkipped || report.bytes > this.bytesSkipped;
-    const lost = lossTotals(losses);
-    const reached = behind || lost.bytes > 0 || lost.records > 0 ? lossEnd : 0;
+    this.#met = lossTotals(losses);
+    // Read-only, an opening leaves no report behind.
+    const records = Math.max(report.records, this.#met.records);
+    const bytes = Math.max(report.bytes, this.#met.bytes);
+    const behind = records > this.recordsSkipped || bytes > this.bytesSkipped;
+    const reached = behind || this.#met.bytes > 0 || this.#met.records > 0 ? lossEnd : 0;
     if (!behind && reached <= this.lastSkipOffset) return;
-    this.recordsSkipped = Math.max(this.recordsSkipped, report.records);
-    this.bytesSkipped = Math.max(this.bytesSkipped, report.bytes);
+    this.recordsSkipped = Math.max(this.recordsSkipped, records);
+    this.bytesSkipped = Math.max(this.bytesSkipped, bytes);
     this.lastSkipOffset = Math.max(this.lastSkipOffset, reached);
     this.checkpointRepairs += 1;
   }
 
-  /** Damage was met while running: `end` is the offset behind what is lost. */
+  /**
+   * Damage was met while running: `end` is the offset behind what is lost. It stays where it is and is met again after the
+   * next start, so what one process met is a sum, and over processes the largest counts.
+   */
   lost(losses: readonly LossEvent[], end: number): void {
     const { records, bytes } = lossTotals(losses);
-    this.recordsSkipped += records;
-    this.bytesSkipped += bytes;
+    this.#met = { records: this.#met.records + records, bytes: this.#met.bytes + bytes };
+    this.recordsSkipped = Math.max(this.recordsSkipped, this.#met.records);
+    this.bytesSkipped = Math.max(this.bytesSkipped, this.#met.bytes);
     this.lastSkipOffset = Math.max(this.lastSkipOffset, end);
   }
 

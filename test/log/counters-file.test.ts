@@ -232,10 +232,24 @@ describe("losses", () => {
     },
   );
 
-  it("damage met while running adds up", () => {
+  it("damage met while running adds up, and is not new when the next process meets it again", () => {
     const counters = new Counters();
+    counters.opened({ ...CLEAN, losses: [TORN], report: { bytes: 100, records: 0 } });
     counters.lost([ROTTEN], 30);
     counters.lost([MISSING], 20);
-    expect([counters.recordsSkipped, counters.bytesSkipped, counters.lastSkipOffset]).toEqual([11, 64, 30]);
+    const values = (of: Counters) => [of.recordsSkipped, of.bytesSkipped, of.lastSkipOffset];
+    expect(values(counters)).toEqual([11, 164, 30]);
+    const next = new Counters();
+    next.restore(counters.encode());
+    next.opened({ ...CLEAN, report: { bytes: 100, records: 0 } });
+    next.lost([ROTTEN], 30);
+    expect(values(next)).toEqual([11, 164, 30]);
+    expect(next.checkpointRepairs).toBe(counters.checkpointRepairs);
+  });
+
+  it("an opening that may not write its report counts its losses all the same", () => {
+    const files = newDisk();
+    const { counters } = open(files, { losses: [ROTTEN], quarantined: [], lossEnd: 9 }, true);
+    expect([counters.recordsSkipped, counters.bytesSkipped, counters.runsDataLoss]).toEqual([2, 64, 1]);
   });
 });
