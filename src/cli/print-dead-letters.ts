@@ -1,4 +1,4 @@
-import { DEAD_LETTER_SINK, type DeadLetter, readDeadLetters } from "../offline/dead-letters.ts";
+import { DEAD_LETTER_SINK, type DeadLetter, DeadLetterSink } from "../offline/dead-letters.ts";
 import { requireLogRoot } from "../offline/stopped-directory.ts";
 import { createRuntime } from "../runtime/runtime.ts";
 import { jsonString } from "./envelope.ts";
@@ -52,9 +52,10 @@ export async function printDeadLetters(
   const sink = `${directory}/${exchange ?? DEAD_LETTER_SINK}`;
   try {
     requireLogRoot(runtime.files, directory);
+    const letters = new DeadLetterSink(runtime.files, runtime.codec, sink);
     let left = limit;
     if (left !== 0n) {
-      for (const letter of readDeadLetters(runtime.files, runtime.codec, sink)) {
+      for (const letter of letters) {
         output.line(letterLine(letter, json));
         if (output.full) {
           await output.flush();
@@ -65,6 +66,12 @@ export async function printDeadLetters(
       }
     }
     await output.flush();
+    const damaged = letters.losses().length;
+    if (damaged > 0) {
+      output.note(
+        `note: the sink is damaged in ${damaged} place(s), \`verify\` shows where; what is there was not shown`,
+      );
+    }
     return 0;
   } catch (error) {
     throw storageFailure(error, "reading", directory);

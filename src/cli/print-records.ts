@@ -5,6 +5,7 @@ import {
   readCompressionDescriptor,
 } from "../log/compressed-payload.ts";
 import { Dictionaries } from "../log/dictionaries.ts";
+import type { RecoveryMode } from "../log/inspection.ts";
 import { LOSS_REASONS, type LossEvent, lossTotals, skippedBytes } from "../log/loss-report.ts";
 import { type OfflineRecord, readLog } from "../log/offline-reader.ts";
 import { RecordFlag } from "../log/record.ts";
@@ -27,6 +28,7 @@ export interface RecordSelection {
   readonly raw: boolean;
   /** A record whose dictionary is not there ends the run with exit code 3. */
   readonly requireDictionary: boolean;
+  readonly recovery: RecoveryMode;
 }
 
 interface Shown {
@@ -93,7 +95,7 @@ function recordLine(record: OfflineRecord, shown: Shown, json: boolean): string 
   return `offset=${offset} ts_ms=${timestampMs} bytes=${shown.bytes} key_bytes=${keyLength} crc=ok codec=${shown.codec}${decoded}${reason}`;
 }
 
-/** What was cut off behind the last record shown; nothing when nothing was. */
+/** What could not be shown; nothing when all was. */
 function lossLines(losses: readonly LossEvent[], json: boolean): string[] {
   const { bytes } = lossTotals(losses);
   if (losses.length === 0) {
@@ -116,19 +118,19 @@ function lossLines(losses: readonly LossEvent[], json: boolean): string[] {
 }
 
 /**
- * Prints the records of a stopped data directory and what lies torn behind them (cli.md 5.1, 5.2), changing nothing and
- * taking no lock. Throws CliError: 2 without a data directory, 3 for a dictionary that is missed, 4 for what cannot be
- * opened, 70 for I/O.
+ * Prints the intact records of a stopped data directory and then what is torn, bad or missing, changing nothing and taking
+ * no lock (cli.md 5.1, 5.2). Throws CliError: 2 without a data directory, 3 for a dictionary that is missed, 4 for what
+ * cannot be opened (in mode `strict` also for damage inside the log), 70 for I/O.
  */
 export async function printRecords(
   directory: string,
-  { fromOffset, limit, json, raw, requireDictionary }: RecordSelection,
+  { fromOffset, limit, json, raw, requireDictionary, recovery }: RecordSelection,
   { output }: Context,
 ): Promise<number> {
   const { runtime } = createRuntime();
   try {
     requireLogRoot(runtime.files, directory);
-    const log = readLog(runtime.files, runtime.codec, directory);
+    const log = readLog(runtime.files, runtime.codec, directory, recovery);
     const dictionaries = new Dictionaries(runtime.files, directory);
     let left = limit;
     if (left !== 0n) {

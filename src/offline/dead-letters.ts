@@ -1,5 +1,5 @@
-import { requireDataDirectory } from "../log/data-directory.ts";
-import { type OfflineRecord, readLog } from "../log/offline-reader.ts";
+import type { LossEvent } from "../log/loss-report.ts";
+import { type OfflineLog, type OfflineRecord, readLog } from "../log/offline-reader.ts";
 import type { Codec } from "../runtime/codec.ts";
 import type { FileSystem } from "../runtime/file-system.ts";
 
@@ -48,22 +48,32 @@ export function decodeDeadLetter(headers: Uint8Array): DeadLetterHeader | undefi
   };
 }
 
-/**
- * The dead letters of the sink at `root`, in order, records that are none skipped; nothing when there is no sink. Throws as
- * readLog() and its records() do. A letter is valid until the iteration goes on.
- */
-export function* readDeadLetters(files: FileSystem, codec: Codec, root: string): Generator<DeadLetter, void> {
-  if (files.stat(root) === undefined) return;
-  requireDataDirectory(files, root);
-  for (const record of readLog(files, codec, root)) {
-    const header = decodeDeadLetter(record.headers);
-    if (header !== undefined) yield { ...header, record };
+/** The dead letters of the sink at `root`, in order, records that are none skipped; empty when there is no sink. */
+export class DeadLetterSink implements Iterable<DeadLetter> {
+  readonly #log: OfflineLog | undefined;
+
+  /** Throws as readLog() does, but for a sink that is not there. */
+  constructor(files: FileSystem, codec: Codec, root: string) {
+    this.#log = files.stat(root) === undefined ? undefined : readLog(files, codec, root);
+  }
+
+  /** A letter is valid until the iteration goes on. Throws FileSystemError. */
+  *[Symbol.iterator](): Generator<DeadLetter, void> {
+    for (const record of this.#log ?? []) {
+      const header = decodeDeadLetter(record.headers);
+      if (header !== undefined) yield { ...header, record };
+    }
+  }
+
+  /** What is damaged, as far as it was read. */
+  losses(): readonly LossEvent[] {
+    return this.#log?.losses() ?? [];
   }
 }
 
 /** How many dead letters the sink at `root` holds; 0 when there is none. */
 export function countDeadLetters(files: FileSystem, codec: Codec, root: string): number {
   let count = 0;
-  for (const _ of readDeadLetters(files, codec, root)) count++;
+  for (const _ of new DeadLetterSink(files, codec, root)) count++;
   return count;
 }

@@ -47,7 +47,7 @@ async function print(options: { json?: boolean; raw?: boolean; requireDictionary
   });
   const output = new Output(sink, sink, false);
   const { json = false, raw = false, requireDictionary = false } = options;
-  const selection = { fromOffset: 0n, limit: undefined, json, raw, requireDictionary };
+  const selection = { fromOffset: 0n, limit: undefined, json, raw, requireDictionary, recovery: "salvage" } as const;
   expect(await printRecords(directory, selection, { output, environment: {} })).toBe(0);
   return Buffer.concat(written).toString().split("\n").slice(0, -1);
 }
@@ -132,7 +132,14 @@ describe("print records", () => {
   it("gives each failure its exit kind", async () => {
     const missing = join(directory, "missing");
     const output = new Output(new Writable(), new Writable(), false);
-    const selection = { fromOffset: 0n, limit: undefined, json: false, raw: false, requireDictionary: false };
+    const selection = {
+      fromOffset: 0n,
+      limit: undefined,
+      json: false,
+      raw: false,
+      requireDictionary: false,
+      recovery: "strict",
+    } as const;
     await expect(printRecords(missing, selection, { output, environment: {} })).rejects.toEqual(
       new CliError("not_found", `no data directory at ${missing}`),
     );

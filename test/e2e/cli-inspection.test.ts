@@ -118,25 +118,45 @@ describe("peek and dump", () => {
     );
   });
 
-  it("cli.md 13.50: a broken chain is 4, a missing directory 2, a file 1", async () => {
+  it("cli.md 13.50: a broken chain is 4 in strict mode, otherwise a gap; a missing directory is 2, a file 1", async () => {
     const dataDir = await stopped(
-      Array.from({ length: 200 }, () => "x".repeat(100)),
-      ["--max-segment-bytes", "4096"],
+      Array.from({ length: 200 }, (_, index) => `${index} `.padEnd(100, "x")),
+      ["--max-segment-bytes", "4096", "--compression", "none"],
     );
-    const [, second] = segments(dataDir);
+    const all = lines((await run(["dump", "--data-dir", dataDir])).stdout);
+    expect(all.length).toBe(200);
+    // Without its header, and with a bad record: what the neighbours and the intact records tell is enough for the rest.
+    const [, second, third] = segments(dataDir);
     const bytes = readFileSync(second);
     bytes.fill(0, 0, 64);
     writeFileSync(second, bytes);
+    const record = 36 + 100 + 8;
+    const other = readFileSync(third);
+    other[64 + 2 * record + 50] ^= 1;
+    writeFileSync(third, other);
     const file = join(temporaryDirectory(), "file");
     writeFileSync(file, "");
+    const foreign = temporaryDirectory();
+    writeFileSync(join(foreign, "letter.txt"), "x");
     for (const verb of ["peek", "dump"]) {
-      const broken = await run([verb, "--data-dir", dataDir, "--limit", "1000"]);
+      const broken = await run([verb, "--data-dir", dataDir, "--limit", "1000", "--recovery", "strict"]);
       expect(broken.code, broken.stderr).toBe(4);
       expect(broken.stderr).toContain(`error: corrupt data directory at ${dataDir}: `);
+      const read = await run([verb, "--data-dir", dataDir, "--limit", "1000"]);
+      expect([read.code, read.stderr]).toEqual([0, ""]);
+      const shown = lines(read.stdout).filter((line) => line.startsWith("offset="));
+      expect(shown.length).toBe(199);
+      expect(shown.every((line) => all.includes(line))).toBe(true);
+      expect(lines(read.stdout)).toContain(
+        `  segment 2 bytes [${64 + 2 * record}, ${64 + 3 * record}) reason=corrupt_record_body`,
+      );
       const missing = await run([verb, "--data-dir", "/nonexistent"]);
       expect(missing.code).toBe(2);
       expect(missing.stderr).toBe("error: no data directory at /nonexistent\n");
       expect((await run([verb, "--data-dir", file])).code).toBe(1);
+      const none = await run([verb, "--data-dir", foreign]);
+      expect(none.code).toBe(2);
+      expect(none.stderr).toContain(`error: no data directory at ${foreign}: it holds other files`);
     }
   });
 

@@ -253,6 +253,38 @@ describe("scrub, verify and repair", () => {
     expect(lines(verify.stdout)[1]).toMatch(/^ {2}note: 1437 quarantined byte\(s\) present in quarantine\//);
   });
 
+  it("README ruling 1: a log that is read-only for its losses takes records again after a repair", async () => {
+    const dataDir = await stopped(200, ["--max-segment-bytes", "4096"]);
+    // Every record between the first and the last one of three segments: more than the cap of one segment.
+    for (const path of segments(dataDir).slice(1, 4)) {
+      const bytes = readFileSync(path);
+      bytes.fill(0x55, 64 + RECORD_BYTES, bytes.length - 32 - RECORD_BYTES);
+      writeFileSync(path, bytes);
+    }
+    const flags = ["--max-segment-bytes", "4096", "--full-scan"];
+    const before = fingerprint(dataDir);
+    const readOnly = await TestBroker.start(flags, dataDir);
+    expect((await readOnly.run("pub", ["refused"])).code).not.toBe(0);
+    await readOnly.stop();
+    expect(fingerprint(dataDir)).toEqual(before);
+
+    expect((await run(["repair", "--data-dir", dataDir, "--apply", "--force"])).code).toBe(3);
+    const writable = await TestBroker.start(flags, dataDir);
+    expect(await writable.text("pub", ["taken"])).toContain("200");
+    await writable.stop();
+    const dump = lines((await run(["dump", "--data-dir", dataDir])).stdout).filter((line) =>
+      line.startsWith("offset="),
+    );
+    expect(dump[0]).toMatch(/^offset=0 /);
+    expect(dump.at(-1)).toMatch(/^offset=200 /);
+    const json = JSON.parse(String((await run(["verify", "--data-dir", dataDir, "--json"])).stdout));
+    const lost = json.lost_offsets.reduce(
+      (sum: number, gap: { start: number; end: number }) => sum + gap.end - gap.start,
+      0,
+    );
+    expect(dump.length + lost).toBe(201);
+  });
+
   it.skipIf(process.geteuid?.() !== 0)("leave what root made to the directory's owner (a test for root)", async () => {
     const dataDir = await stopped(20);
     flip(segments(dataDir)[0], 64 + 10 * RECORD_BYTES + 50);

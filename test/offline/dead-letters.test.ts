@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countDeadLetters, decodeDeadLetter, readDeadLetters } from "../../src/offline/dead-letters.ts";
-import { ascii, codec, frame, header, join, newFiles, put, segmentPath, unhex } from "../log/fixtures.ts";
+import { countDeadLetters, DeadLetterSink, decodeDeadLetter } from "../../src/offline/dead-letters.ts";
+import { ascii, codec, flip, frame, header, join, newFiles, put, segmentPath, unhex } from "../log/fixtures.ts";
 
 const DLQ1 = "444c51310900000000000000060000000100000067";
 const DLQ2 = "444c5132010900000000000000060000000100000067";
@@ -48,12 +48,19 @@ describe("a dead-letter sink", () => {
     );
     expect(countDeadLetters(files, codec, "/sink")).toBe(0);
     put(files, segmentPath(0, "/sink"), join(header(0, 0), ...letters));
-    const found = [...readDeadLetters(files, codec, "/sink")].map(({ record, reason }) => [record.offset, reason]);
+    const sink = new DeadLetterSink(files, codec, "/sink");
+    const found = [...sink].map(({ record, reason }) => [record.offset, reason]);
     expect(found).toEqual([
       [0, "max-deliver-exceeded"],
       [2, "ttl-expired"],
     ]);
+    expect(sink.losses()).toEqual([]);
     expect(countDeadLetters(files, codec, "/sink")).toBe(2);
+    flip(files, segmentPath(0, "/sink"), 64 + letters[0].length + 40);
+    const damaged = new DeadLetterSink(files, codec, "/sink");
+    expect([...damaged].length).toBe(1);
+    expect(damaged.losses()).toMatchObject([{ segmentId: 0, reason: "CorruptRecordBody" }]);
+    expect(new DeadLetterSink(files, codec, "/nothing").losses()).toEqual([]);
     expect(countDeadLetters(files, codec, "/nothing")).toBe(0);
   });
 });

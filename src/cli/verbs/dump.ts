@@ -1,10 +1,10 @@
 import type { ParsedFlags } from "../../config/flags.ts";
 import { UsageError } from "../../config/usage-error.ts";
-import { DATA_DIR_FLAG, dataDirectory } from "../offline-flags.ts";
+import { DATA_DIR_FLAG, dataDirectory, RECOVERY_FLAG, recoveryMode } from "../offline-flags.ts";
 import type { Context, Verb } from "../verb.ts";
 
 /** What shows records of the log, and dead letters not. */
-const RECORD_FLAGS = ["--raw", "--require-dict"];
+const RECORD_FLAGS = ["--raw", "--require-dict", "--recovery"];
 
 export const dumpVerb: Verb = {
   name: "dump",
@@ -13,6 +13,7 @@ export const dumpVerb: Verb = {
     flags: [
       DATA_DIR_FLAG,
       { name: "--limit", kind: "u64", placeholder: "<n>", help: "most records to show (all)" },
+      RECOVERY_FLAG,
       { name: "--json", kind: "switch", help: "one JSON object per line" },
       { name: "--raw", kind: "switch", help: "show stored lengths, do not decompress" },
       { name: "--require-dict", kind: "switch", help: "stop with exit code 3 at a dictionary that is not there" },
@@ -26,7 +27,8 @@ export const dumpVerb: Verb = {
     ],
     maxPositionals: 0,
   },
-  synopsis: "--data-dir <dir> [--limit <n>] [--json] [--raw] [--require-dict] [--dlq [--exchange <name>]]",
+  synopsis:
+    "--data-dir <dir> [--limit <n>] [--recovery salvage|strict] [--json] [--raw] [--require-dict] [--dlq [--exchange <name>]]",
   summary: "show the metadata of every record of a data directory, without a broker",
   notes: `
 Every intact record is shown; what is torn, bad or missing is listed after them. Payloads are never printed.`,
@@ -42,7 +44,14 @@ Every intact record is shown; what is torn, bad or missing is listed after them.
       const { printRecords } = await import("../print-records.ts");
       return await printRecords(
         directory,
-        { fromOffset: 0n, limit, json, raw: flags.has("--raw"), requireDictionary: flags.has("--require-dict") },
+        {
+          fromOffset: 0n,
+          limit,
+          json,
+          raw: flags.has("--raw"),
+          requireDictionary: flags.has("--require-dict"),
+          recovery: recoveryMode(flags),
+        },
         context,
       );
     }

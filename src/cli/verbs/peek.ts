@@ -1,5 +1,5 @@
 import type { ParsedFlags } from "../../config/flags.ts";
-import { DATA_DIR_FLAG, dataDirectory } from "../offline-flags.ts";
+import { DATA_DIR_FLAG, dataDirectory, RECOVERY_FLAG, recoveryMode } from "../offline-flags.ts";
 import type { Context, Verb } from "../verb.ts";
 
 const DEFAULT_LIMIT = 10n;
@@ -18,11 +18,12 @@ export const peekVerb: Verb = {
         help: "first offset to show (0)",
       },
       { name: "--limit", kind: "u64", placeholder: "<n>", help: "most records to show (10)" },
+      RECOVERY_FLAG,
       { name: "--json", kind: "switch", help: "one JSON object per line" },
     ],
     maxPositionals: 0,
   },
-  synopsis: "--data-dir <dir> [--from-offset <n>] [--limit <n>] [--json]",
+  synopsis: "--data-dir <dir> [--from-offset <n>] [--limit <n>] [--recovery salvage|strict] [--json]",
   summary: "show the metadata of a few records of a data directory, without a broker",
   async run(flags: ParsedFlags, context: Context) {
     const directory = dataDirectory("peek", flags);
@@ -35,6 +36,7 @@ export const peekVerb: Verb = {
         json: flags.has("--json"),
         raw: false,
         requireDictionary: false,
+        recovery: recoveryMode(flags),
       },
       context,
     );
