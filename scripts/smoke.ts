@@ -1,5 +1,5 @@
 // `bun scripts/smoke.ts <target> [--native]`: the built binary of a target does its work, under the target's emulator:
-// serve, publish 100 records, kill -9, restart, take the 100 with acknowledgement.
+// serve, publish 100 records, kill -9, restart, take the 100 with acknowledgement; health endpoints answer.
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,10 +23,16 @@ function verb([program, ...before]: Command, args: readonly string[], input = ""
   return result.stdout;
 }
 
-/** Starts a broker and gives its address once it listens. */
-function serve([program, ...before]: Command, dataDir: string): Promise<{ broker: ChildProcess; addr: string }> {
+interface Started {
+  readonly broker: ChildProcess;
+  readonly addr: string;
+  readonly healthAddr: string;
+}
+
+/** Starts a broker and gives its addresses once it listens on both. */
+function serve([program, ...before]: Command, dataDir: string): Promise<Started> {
   return new Promise((resolve, reject) => {
-    const args = ["serve", "--data-dir", dataDir, "--addr", "127.0.0.1:0"];
+    const args = ["serve", "--data-dir", dataDir, "--addr", "127.0.0.1:0", "--health-addr", "127.0.0.1:0"];
     const broker = spawn(program, [...before, ...args], { stdio: ["ignore", "pipe", "pipe"] });
     let output = "";
     let errors = "";
@@ -37,9 +43,10 @@ function serve([program, ...before]: Command, dataDir: string): Promise<{ broker
     broker.stdout.on("data", (chunk) => {
       output += chunk;
       const addr = /listening on (\S+),/.exec(output)?.[1];
-      if (addr !== undefined) {
+      const healthAddr = /health endpoints on (\S+) /.exec(output)?.[1];
+      if (addr !== undefined && healthAddr !== undefined) {
         clearTimeout(deadline);
-        resolve({ broker, addr });
+        resolve({ broker, addr, healthAddr });
       }
     });
     broker.on("error", reject);
@@ -75,6 +82,10 @@ async function smoke(command: Command, dataDir: string): Promise<void> {
   const taken = verb(command, [...take, "--output", "raw"]);
   equal(taken, `${payloads.join("\n")}\n`, "sub after kill -9");
   equal(verb(command, take).trim(), "fetched 0 message(s)", "sub when all is settled");
+  const answer = async (path: string) => await (await fetch(`http://${second.healthAddr}${path}`)).text();
+  equal(await answer("/readyz"), "ready", "readiness");
+  const produced = /^ironbus_produced_total \d+$/m.test(await answer("/metrics"));
+  equal(String(produced), "true", "the count of published records in /metrics");
   const stopped = ended(second.broker);
   second.broker.kill("SIGTERM");
   equal(String(await stopped), "0", "exit code after SIGTERM");

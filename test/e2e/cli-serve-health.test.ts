@@ -64,7 +64,7 @@ async function until(port: number, path: string, wanted: string): Promise<void> 
 }
 
 describe("serve --health-addr", () => {
-  it("observability.md 13.1, 13.2 and 13.37: probes of an idle broker", async () => {
+  it("cli.md 13.27, observability.md 13.1, 13.2 and 13.37: probes of an idle broker", async () => {
     const { port } = await start();
     expect(await ask(port, "GET /healthz HTTP/1.1\r\n\r\n")).toBe(
       "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
@@ -115,7 +115,7 @@ describe("serve --health-addr", () => {
     expect(await metric(port, "produced_total")).toBe(1);
   });
 
-  it("observability.md 13.8: beyond this machine only with consent, which is loud", async () => {
+  it("cli.md 13.38, observability.md 13.8: beyond this machine only with consent, which is loud", async () => {
     const dataDir = join(temporaryDirectory(), "data");
     const flags = ["serve", "--data-dir", dataDir, "--addr", "127.0.0.1:0", "--health-addr", "0.0.0.0:0"];
     const refused = await run(flags);

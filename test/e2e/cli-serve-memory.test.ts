@@ -27,7 +27,7 @@ async function stop(process: Process): Promise<void> {
 }
 
 describe("serve --storage memory", () => {
-  it("config.md 19.60: consent, a bound and no directory, from whatever layer", async () => {
+  it("cli.md 13.35, config.md 19.60: consent, a bound and no directory, from whatever layer", async () => {
     const refused = async (flags: readonly string[], environment: Record<string, string> = {}) => {
       const result = await run(["serve", "--addr", "127.0.0.1:0", ...flags], { environment });
       expect(result.code, result.stderr).toBe(1);
@@ -52,7 +52,7 @@ describe("serve --storage memory", () => {
     expect(await refused([], { IRONBUS_STORAGE: "memory" })).toContain("refusing to start with `--storage memory`");
   });
 
-  it("config.md 19.61: says what it is, leaves no file, is empty after a restart", async () => {
+  it("cli.md 13.35, config.md 19.61: says what it is, leaves no file, is empty after a restart", async () => {
     const cwd = temporaryDirectory();
     const first = await start([], cwd);
     await first.process.until(({ stderr }) => stderr.includes("materialized-config"));
