@@ -1,5 +1,6 @@
 import type { Verb } from "./verb.ts";
 import { backupVerb } from "./verbs/backup.ts";
+import { dictVerb } from "./verbs/dict.ts";
 import { dumpVerb } from "./verbs/dump.ts";
 import { createHelpVerb } from "./verbs/help.ts";
 import { migrateVerb } from "./verbs/migrate.ts";
@@ -26,6 +27,7 @@ export const VERBS: readonly Verb[] = [
   backupVerb,
   restoreVerb,
   migrateVerb,
+  dictVerb,
   createHelpVerb(() => VERBS),
   versionVerb,
 ];
