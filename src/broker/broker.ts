@@ -81,6 +81,7 @@ export async function startBroker(
     if (ioMode.note?.level === "WARN") events.warned(ioMode.note.message);
     else if (ioMode.note !== undefined) events.noted?.(ioMode.note.message);
     let stream: Stream | undefined;
+    const dictionaries = new Dictionaries(files, options.dataDir);
     log = Log.open(
       {
         root: options.dataDir,
@@ -95,7 +96,7 @@ export async function startBroker(
         recovery: options.recovery,
         fullScan: options.fullScan,
       },
-      { files, clock, codec: options.compression === "zstd" ? storingZstd(codec) : codec },
+      { files, clock, codec: options.compression === "zstd" ? storingZstd(options, codec, dictionaries) : codec },
       {
         advanced: () => stream?.advanced(),
         rejected: (from, refusal) => stream?.rejected(from, refusal),
@@ -150,7 +151,7 @@ export async function startBroker(
           maxTotalBytes: options.maxTotalBytes,
           onError: (error) => events.warned(`segments not removed: ${error.message}`),
         },
-        dictionaries: new Dictionaries(files, options.dataDir),
+        dictionaries,
         onUndecodable: ({ segmentId, start, end, reason }, offset, error) =>
           events.warned(
             `record ${offset} is intact and cannot be decompressed (${error.message}), so consumers of plain payloads ` +
@@ -235,10 +236,14 @@ export async function startBroker(
   }
 }
 
-/** Throws where the runtime has no zstd; who starts a broker checks that first. */
-function storingZstd(codec: Codec): Codec {
+/** Throws where the runtime has no zstd, and without the dictionary that is asked for. */
+function storingZstd(options: BrokerOptions, codec: Codec, dictionaries: Dictionaries): Codec {
   if (zstd === undefined) throw new Error("compression zstd needs a runtime with zstd");
-  return zstdCodec(codec, zstd);
+  const { zstdLevel: level, zstdDictionaryId: id = 0 } = options;
+  if (id === 0) return zstdCodec(codec, zstd, { level });
+  const content = dictionaries.get(id);
+  if (content === undefined) throw new Error(`there is no intact dictionary ${id} in ${options.dataDir}`);
+  return zstdCodec(codec, zstd, { level, dictionary: { id, content } });
 }
 
 /** How segments are written, now that the data directory is there (storage.md 16). */

@@ -27,6 +27,10 @@ export interface BrokerOptions {
   readonly ioMode: "buffered" | "direct" | "auto";
   /** How payloads of 64 bytes and more are stored. */
   readonly compression: "none" | "lz4" | "zstd";
+  /** Of compression zstd, 1 to 19; default 3. */
+  readonly zstdLevel?: number;
+  /** An installed dictionary for compression zstd; default none, which is 0. */
+  readonly zstdDictionaryId?: number;
   /** `strict`: damage anywhere but at the log's end refuses to open (storage.md 18); `salvage`: README ruling 1. */
   readonly recovery: "salvage" | "strict";
   /** Every record is read and checked at start, not only those of the last segment. */

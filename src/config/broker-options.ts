@@ -32,6 +32,8 @@ export function brokerOptions({ settings, bindHost, bindPort }: ValidSettings): 
     storage: settings.storage as BrokerOptions["storage"],
     ioMode: settings.io_mode as BrokerOptions["ioMode"],
     compression: settings.compression as BrokerOptions["compression"],
+    zstdLevel: toNumber(settings.zstd_level),
+    zstdDictionaryId: toNumber(settings.compression_dictionary),
     recovery: settings.recovery as BrokerOptions["recovery"],
     fullScan: settings.full_scan,
     maxTotalBytes: toNumber(settings.max_total_bytes),

@@ -54,6 +54,8 @@ export const MATERIALIZED_FIELDS: readonly Field[] = [
   "ephemeral_loss_ack",
   "health_addr",
   "health_allow_public",
+  "zstd_level",
+  "compression_dictionary",
 ];
 
 /** The line a start prints on stderr: every effective value, nothing quoted, never a secret. */

@@ -6,6 +6,9 @@ import { UsageError } from "./usage-error.ts";
 /** The IP addresses a host name stands for, or none when it cannot be resolved. An IP literal stands for itself. */
 export type Resolver = (host: string) => Promise<readonly string[]>;
 
+/** Higher ones need memory that nobody expects of a level. */
+const MAX_ZSTD_LEVEL = 19n;
+
 /** What the program that runs this can do. */
 export interface RuntimeFacts {
   readonly hasZstd: boolean;
@@ -104,7 +107,16 @@ function checkMemoryStorage(settings: Settings): void {
 }
 
 /** What a runtime lacks is refused at start, not found out at the first publish. */
-function checkCompression({ compression }: Settings, facts: RuntimeFacts): void {
+function checkCompression(settings: Settings, facts: RuntimeFacts): void {
+  const { compression, zstd_level, compression_dictionary } = settings;
+  if (compression !== "zstd" && compression_dictionary !== 0n) {
+    throw new UsageError(
+      `\`--compression-dictionary\` is for \`--compression zstd\`, and this is \`--compression ${compression}\``,
+    );
+  }
+  if (zstd_level < 1n || zstd_level > MAX_ZSTD_LEVEL) {
+    throw new UsageError(`\`--zstd-level\` must be from 1 to ${MAX_ZSTD_LEVEL}`);
+  }
   if (compression === "zstd" && !facts.hasZstd) {
     throw new UsageError(
       "`--compression zstd` needs a runtime with zstd, and this build's has none; use `lz4` or `none`",

@@ -24,7 +24,7 @@ import { viewOf } from "./u64.ts";
 const RUN_BYTES = 64 * 1024;
 const TIMESTAMP_BYTES = 8;
 /** Level of storage.md 4. */
-const LEVEL = 3;
+const DEFAULT_LEVEL = 3;
 const FIELD_PAIRS = [
   [FIELD_KEY, FIELD_KEY_LENGTH],
   [FIELD_HEADERS, FIELD_HEADERS_LENGTH],
@@ -36,18 +36,25 @@ export interface ZstdDictionary {
   readonly content: Uint8Array;
 }
 
+export interface ZstdSettings {
+  readonly level?: number;
+  readonly dictionary?: ZstdDictionary;
+}
+
 /**
  * `codec` with a seal() that stores payloads as zstd frames, whatever compression it is asked for; all else is the codec's.
  * Each payload costs a call into the runtime, some microseconds: dozens of times what LZ4 costs a short record.
  */
-export function zstdCodec(codec: Codec, zstd: Zstd, dictionary?: ZstdDictionary): Codec {
+export function zstdCodec(codec: Codec, zstd: Zstd, settings: ZstdSettings = {}): Codec {
+  const { level = DEFAULT_LEVEL, dictionary } = settings;
+  const compress = (payload: Uint8Array) => compressed(payload, zstd, level, dictionary);
   return {
     ...codec,
     seal(chunk, table, first, count, out, outStart, outLimit, stopAt, sequence, result) {
       let at = first;
       let position = outStart;
       while (at < count && position < stopAt) {
-        const run = compressRun(chunk, table, at, count, zstd, dictionary);
+        const run = compressRun(chunk, table, at, count, compress);
         const written = codec.seal(
           run.chunk,
           run.table,
@@ -83,8 +90,7 @@ function compressRun(
   table: Int32Array,
   first: number,
   end: number,
-  zstd: Zstd,
-  dictionary: ZstdDictionary | undefined,
+  compress: (payload: Uint8Array) => Uint8Array | undefined,
 ): Run {
   let count = 0;
   for (let bytes = 0; first + count < end && (count === 0 || bytes < RUN_BYTES); count++) {
@@ -108,7 +114,7 @@ function compressRun(
     for (const [field, length] of FIELD_PAIRS)
       rows[row + field] = add(partOf(row, rows[row + field], rows[row + length]));
     const payload = partOf(row, rows[row + FIELD_PAYLOAD], rows[row + FIELD_PAYLOAD_LENGTH]);
-    const stored = (rows[row + FIELD_FLAGS] & RecordFlag.Compressed) === 0 && compressed(payload, zstd, dictionary);
+    const stored = (rows[row + FIELD_FLAGS] & RecordFlag.Compressed) === 0 && compress(payload);
     if (stored) rows[row + FIELD_FLAGS] |= RecordFlag.Compressed;
     rows[row + FIELD_PAYLOAD] = add(stored || payload);
     rows[row + FIELD_PAYLOAD_LENGTH] = (stored || payload).length;
@@ -123,9 +129,14 @@ function compressRun(
 }
 
 /** Descriptor and frame; undefined for a payload that is to be stored as it is (storage.md 4). */
-function compressed(payload: Uint8Array, zstd: Zstd, dictionary: ZstdDictionary | undefined): Uint8Array | undefined {
+function compressed(
+  payload: Uint8Array,
+  zstd: Zstd,
+  level: number,
+  dictionary: ZstdDictionary | undefined,
+): Uint8Array | undefined {
   if (payload.length < MIN_COMPRESSIBLE_BYTES || payload.length > MAX_EXPANDED_BYTES) return undefined;
-  const stream = zstd.compress(payload, LEVEL, dictionary?.content);
+  const stream = zstd.compress(payload, level, dictionary?.content);
   if (COMPRESSED_DESCRIPTOR_BYTES + stream.length >= payload.length) return undefined;
   const stored = new Uint8Array(COMPRESSED_DESCRIPTOR_BYTES + stream.length);
   stored[0] = CodecId.Zstd;

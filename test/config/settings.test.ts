@@ -123,7 +123,7 @@ describe("key table", () => {
     expect(fields.shift()).toBe("materialized-config");
     expect(fields.map((field) => field.split("=")[0])).toEqual(MATERIALIZED_FIELDS);
     expect(fields.every((field) => /^[a-z_]+=[^ ]*$/.test(field))).toBe(true);
-    expect(MATERIALIZED_FIELDS.length).toBe(50);
+    expect(MATERIALIZED_FIELDS.length).toBe(52);
   });
 
   it.each([
@@ -252,7 +252,7 @@ describe("validation", () => {
     expect((await check([...base, "--health-addr", "localhost:9"])).healthBind).toEqual({ host: "127.0.0.1", port: 9 });
     const open = await check([...base, "--health-allow-public"], { IRONBUS_HEALTH_ADDR: "0.0.0.0:9" });
     expect(open.healthBind).toEqual({ host: "0.0.0.0", port: 9 });
-    expect(materializedLine(open.settings)).toMatch(/ health_addr=0\.0\.0\.0:9 health_allow_public=true$/);
+    expect(materializedLine(open.settings)).toMatch(/ health_addr=0\.0\.0\.0:9 health_allow_public=true /);
     await expect(check(base, { IRONBUS_HEALTH_ADDR: "0.0.0.0:9" })).rejects.toThrow("--health-addr");
     await expect(check(base, { IRONBUS_HEALTH_ADDR: "x" })).rejects.toThrow("`IRONBUS_HEALTH_ADDR` needs an address");
   });
@@ -305,6 +305,21 @@ describe("validation", () => {
     expect(() => settings(["--compression", "gzip"])).toThrow("--compression");
   });
 
+  it("config.md 16.4: a dictionary is for zstd alone, a level is from 1 to 19", async () => {
+    const zstd = ["--data-dir", "d", "--compression", "zstd"];
+    const dictionary = ["--compression-dictionary", "7"];
+    expect(brokerOptions(await check([...zstd, ...dictionary, "--zstd-level", "19"]))).toMatchObject({
+      zstdLevel: 19,
+      zstdDictionaryId: 7,
+    });
+    for (const name of ["lz4", "none"]) {
+      const tokens = ["--data-dir", "d", "--compression", name, ...dictionary];
+      await expect(check(tokens)).rejects.toThrow("`--compression-dictionary`");
+    }
+    for (const level of ["0", "20"])
+      await expect(check([...zstd, "--zstd-level", level])).rejects.toThrow("--zstd-level");
+  });
+
   it("binds what was checked", async () => {
     const valid = await check([...base, "--addr", "localhost:0"]);
     expect([valid.bindHost, valid.bindPort]).toEqual(["127.0.0.1", 0]);
@@ -332,6 +347,8 @@ describe("validation", () => {
       storage: "disk",
       ioMode: "buffered",
       compression: "lz4",
+      zstdLevel: 3,
+      zstdDictionaryId: 0,
       recovery: "salvage",
       fullScan: false,
       maxTotalBytes: 0,

@@ -142,6 +142,28 @@ describe("compressed payloads", () => {
     },
   );
 
+  it.skipIf(zstd === undefined)(
+    "config.md 16.4: a broker stores with the dictionary that it is told, and does not start without",
+    async () => {
+      const files = new SimulatedFileSystem();
+      files.makeDirectory("/data");
+      const payload = Buffer.alloc(70, "temperature=22;humidity=41;");
+      const zstdDictionaryId = installDictionary(files, "/data", Buffer.from("temperature=21;humidity=40;".repeat(4)));
+      const broker = await startTestBroker({ compression: "zstd", zstdDictionaryId }, files);
+      const client = await broker.open(connect({ rest: u8(0x01) }));
+      await client.publish({ payload });
+      const [stored] = await client.poll(flow(1));
+      expect([stored.flags & 1, stored.payload[0], stored.payload.readUInt32LE(1)]).toEqual([1, 2, zstdDictionaryId]);
+      const plain = await broker.open();
+      plain.send(sub("plain"));
+      await plain.expectFrame(TAG.ok);
+      expect((await plain.poll(flow(1)))[0].payload.equals(payload)).toBe(true);
+      await expect(startTestBroker({ compression: "zstd", zstdDictionaryId: 1 })).rejects.toThrow(
+        "no intact dictionary 1",
+      );
+    },
+  );
+
   it("a plain consumer gets thousands of compressed records in order, from several segments and small polls", async () => {
     const broker = await startTestBroker({ compression: "lz4", maxSegmentBytes: 4 * 1024 * 1024 });
     const payloads = Array.from({ length: 3000 }, (_, i) => Buffer.alloc(64 + ((i * 37) % 9000), `record ${i} `));

@@ -17,7 +17,7 @@ describe.skipIf(zstd === undefined)("zstd when records are sealed (skipped only 
     const { chunk, table } = chunkOf(records, 5);
     const out = new Uint8Array(outLimit ?? chunk.length + 60 * records.length);
     const result = new Float64Array(4);
-    const written = zstdCodec(codec, runtime, dictionary).seal(
+    const written = zstdCodec(codec, runtime, { dictionary }).seal(
       chunk,
       table,
       0,
