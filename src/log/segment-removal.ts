@@ -6,8 +6,9 @@ import type { SegmentEntry } from "./segment-entry.ts";
 export type RemovalDone = (removed: number, error: Error | undefined) => void;
 
 /**
- * Removes the oldest segments of a log: unlink, barrier on the directory, and only then they are forgotten (storage.md
- * 14.5). Whatever fails is tried again by the next removal; nothing depends on the space being free.
+ * Removes the oldest segments of a log one by one: unlink, barrier on the directory, and only then it is forgotten (storage.md
+ * 14.5). One barrier for several would let a power cut take a younger one and leave an older: a hole in the log.
+ * Whatever fails is tried again by the next removal; nothing depends on the space being free.
  */
 export class SegmentRemoval {
   readonly #segments: SegmentEntry[];
@@ -15,9 +16,10 @@ export class SegmentRemoval {
   readonly #files: FileSystem;
   readonly #queue: IoQueue;
   readonly #directory: File;
-  /** Names that are gone, their barrier still to come. */
-  readonly #unlinked = new Set<SegmentEntry>();
+  /** Its name is gone, the barrier still to come. */
+  #unlinked: SegmentEntry | undefined;
   #running = false;
+  #stopped = false;
 
   /** `segments` is the writer's own list; `directory` the log root, open for its barrier. */
   constructor(segments: SegmentEntry[], root: string, files: FileSystem, queue: IoQueue, directory: File) {
@@ -28,57 +30,64 @@ export class SegmentRemoval {
     this.#directory = directory;
   }
 
-  /** Whether one is under way. */
-  get running(): boolean {
-    return this.#running;
-  }
-
   /**
    * Begins to remove the `count` oldest segments, fewer if there are not as many sealed ones; the last of the list stays in
-   * any case, since the log's offsets go on from it. `forget` is called for each as it leaves the list. False when a
-   * removal is under way or there is nothing to remove: `done` is not called then.
+   * any case, since the log's offsets go on from it. `mayGo` is asked before each, `forget` called for each as it leaves the
+   * list. False when a removal is under way or there is nothing to remove: `done` is not called then.
    */
-  begin(count: number, forget: (segment: SegmentEntry) => void, done: RemovalDone): boolean {
-    if (this.#running) return false;
-    const most = Math.min(count, this.#segments.length - 1);
-    let chosen = 0;
-    while (chosen < most && this.#segments[chosen].sealed) chosen += 1;
-    if (chosen === 0) return false;
-    let unlinked = 0;
-    let problem: Error | undefined;
-    try {
-      for (; unlinked < chosen; unlinked++) this.#unlink(this.#segments[unlinked]);
-    } catch (error) {
-      if (!(error instanceof FileSystemError)) throw error;
-      problem = error;
-    }
+  begin(count: number, mayGo: () => boolean, forget: (segment: SegmentEntry) => void, done: RemovalDone): boolean {
+    if (this.#running || !this.#oldestMayGo(count) || !mayGo()) return false;
     this.#running = true;
-    this.#queue.submit({
-      file: this.#directory,
-      barrier: unlinked > 0 ? "full" : "none",
-      done: (error) => {
-        this.#running = false;
-        if (error !== undefined) {
-          done(0, error);
+    let removed = 0;
+    const next = (): void => {
+      let problem: FileSystemError | undefined;
+      try {
+        this.#unlink(this.#segments[0]);
+      } catch (error) {
+        if (!(error instanceof FileSystemError)) throw error;
+        problem = error;
+      }
+      this.#queue.submit({
+        file: this.#directory,
+        barrier: problem === undefined ? "full" : "none",
+        done: (error) => ended(problem ?? error),
+      });
+    };
+    const ended = (error: FileSystemError | undefined): void => {
+      if (error === undefined) {
+        this.#unlinked = undefined;
+        forget(this.#segments.shift() as SegmentEntry);
+        removed += 1;
+        if (!this.#stopped && this.#oldestMayGo(count - removed) && mayGo()) {
+          next();
           return;
         }
-        for (const segment of this.#segments.splice(0, unlinked)) {
-          this.#unlinked.delete(segment);
-          forget(segment);
-        }
-        done(unlinked, problem);
-      },
-    });
+      }
+      this.#running = false;
+      done(removed, error);
+    };
+    next();
     return true;
   }
 
+  /** Nothing is removed after the one under way. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  #oldestMayGo(wanted: number): boolean {
+    return wanted > 0 && this.#segments.length > 1 && this.#segments[0].sealed;
+  }
+
   #unlink(segment: SegmentEntry): void {
-    if (this.#unlinked.has(segment)) return;
+    if (this.#unlinked === segment) return;
     // Who reads from it until it is forgotten finds it by its open file alone.
-    segment.file ??= this.#files.open(segment.path, "read");
+    if (segment.file === undefined && this.#files.stat(segment.path) !== undefined) {
+      segment.file = this.#files.open(segment.path, "read");
+    }
     removeIfPresent(this.#files, `${this.#root}/${timeIndexName(segment.id)}`);
     removeIfPresent(this.#files, segment.path);
-    this.#unlinked.add(segment);
+    this.#unlinked = segment;
   }
 }
 

@@ -274,17 +274,18 @@ export class LogWriter {
    */
   removeOldest(count: number, forget: (segment: SegmentEntry) => void, done: RemovalDone): boolean {
     // Under the path there may be another directory by now, and its files are not this log's to remove.
-    if (this.#frozen !== undefined || this.#closing !== undefined || !this.#identityHolds(true)) return false;
+    const mayGo = (): boolean => this.#frozen === undefined && this.#identityHolds(true);
     const forgotten = (segment: SegmentEntry): void => {
       this.#admission.removed(segment.end - SEGMENT_HEADER_LENGTH);
       forget(segment);
     };
-    return this.#removal.begin(count, forgotten, done);
+    return this.#removal.begin(count, mayGo, forgotten, done);
   }
 
   /** Writes and syncs what is pending, at every durability level, then releases the files. */
   close(): Promise<void> {
     return new Promise((resolve) => {
+      this.#removal.stop();
       this.#closing = () => {
         this.#dueTimer?.cancel();
         this.#queue.close(() => {
