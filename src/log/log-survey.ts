@@ -159,16 +159,12 @@ class Surveyor {
       this.#giveUp(segment, following);
       return;
     }
-    const { id, path, baseOffset, header } = placed;
+    const { id, path, baseOffset } = placed;
     const missing = this.head === undefined ? 0 : baseOffset - this.head.offset;
     if (missing > 0) {
       const previous = this.segments.at(-1)?.id ?? id;
       const segmentId = Math.min(previous + 1, id);
       this.report(path, { segmentId, start: 0, end: 0, recordsLostEstimate: missing, reason: "SequenceGap" });
-    }
-    if (header === undefined) {
-      const span = { start: 0, end: SEGMENT_HEADER_LENGTH, recordsLostEstimate: 0 };
-      this.report(path, { segmentId: id, ...span, reason: "CorruptSegmentHeader" });
     }
     const file = this.#files.open(path, "read");
     try {
@@ -177,9 +173,6 @@ class Surveyor {
     } finally {
       file.close();
     }
-    const { baseSequence, recordCount } = this.segments.at(-1) as SegmentInfo;
-    const offset = Math.max(baseOffset + recordCount, this.head?.offset ?? 0);
-    this.head = { offset, sequence: baseSequence + (offset - baseOffset) };
   }
 
   /** The segment with its place, if it has one that no earlier segment has taken. */
@@ -234,6 +227,10 @@ class Surveyor {
         ? following.baseOffset - baseOffset + baseSequence
         : undefined;
     const { lost, end } = new Salvage(this.#codec, file).towards(from, size, writtenEnd, endSequence);
+    if (segment.header === undefined && end.position === SEGMENT_HEADER_LENGTH) {
+      this.#giveUp(segment, following);
+      return;
+    }
     const restEnd = Math.max(writtenEnd, end.position);
     const rest = { segmentId: id, start: end.position, end: restEnd };
     if (endSequence !== undefined && end.sequence < endSequence) {
@@ -254,7 +251,7 @@ class Surveyor {
   }
 
   #last(segment: PlacedSegment, file: PatchyFile): void {
-    const { id, nameId, path, size, baseSequence } = segment;
+    const { id, nameId, path, size } = segment;
     const last = inspectLastSegment(this.#codec, file, headerOf(segment), size);
     const { lost, tail, sealed, endPosition, keepLength } = last;
     const intactFile = segment.header !== undefined && nameId === id && id === this.#highestId && file.failures === 0;
@@ -262,21 +259,35 @@ class Surveyor {
     if (tail !== undefined) this.report(path, tail);
     if (file.failures > 0) {
       // What could not be read now may be read another time: its offsets stay its own.
-      const offset = segment.baseOffset + last.recordCount + Math.floor((size - endPosition) / MIN_FRAME_LENGTH);
-      this.head = { offset, sequence: baseSequence + (offset - segment.baseOffset) };
+      this.#goOnAt(segment, last.recordCount + Math.floor((size - endPosition) / MIN_FRAME_LENGTH));
     }
     if (!intactFile || lost.length > 0) return;
     this.resumable = !sealed;
     if (keepLength < size) this.cut = { path, length: keepLength };
   }
 
-  #add(segment: PlacedSegment, lost: readonly LostSpan[], recordCount: number, endPosition: number, sealed: boolean) {
+  #add(
+    segment: PlacedSegment,
+    lost: readonly LostSpan[],
+    recordCount: number,
+    endPosition: number,
+    sealed: boolean,
+  ): void {
     const { id, path, baseOffset, baseSequence } = segment;
+    if (segment.header === undefined) {
+      const span = { start: 0, end: SEGMENT_HEADER_LENGTH, recordsLostEstimate: 0 };
+      this.report(path, { segmentId: id, ...span, reason: "CorruptSegmentHeader" });
+    }
+    this.#goOnAt(segment, recordCount);
     const shift = baseOffset - baseSequence;
     const holes = lost.map((span) => holeOf(span, shift));
     for (const span of lost) this.report(path, lossOf(span, id));
     const createdUnixMs = segment.header === undefined ? undefined : Number(segment.header.createdUnixMs);
     this.segments.push({ id, path, baseOffset, baseSequence, createdUnixMs, recordCount, endPosition, sealed, holes });
+  }
+
+  #goOnAt({ baseOffset, baseSequence }: PlacedSegment, recordCount: number): void {
+    this.head = { offset: baseOffset + recordCount, sequence: baseSequence + recordCount };
   }
 }
 
