@@ -49,7 +49,7 @@ export function skippedBytes(event: { readonly start: number; readonly end: numb
 /** One event as a line for the log of a start (storage.md 19). */
 export function describeLoss(event: LossEvent): string {
   return (
-    `segment ${event.segmentId} bytes [${event.start}, ${event.end}): ${skippedBytes(event)} byte(s) cut off, ` +
+    `segment ${event.segmentId} bytes [${event.start}, ${event.end}): ${skippedBytes(event)} byte(s) lost, ` +
     `at least ${event.recordsLostEstimate} record(s), reason=${LOSS_REASONS[event.reason].label}`
   );
 }
