@@ -554,7 +554,7 @@ describe("start", () => {
     const after = await World.start({ files: world.files });
     expect(after.broker.nextOffset).toBe(1);
     expect(after.warnings).toEqual([
-      "recovery of /data: segment 0 bytes [112, 157): 45 byte(s) cut off, at least 1 record(s), " +
+      "recovery of /data: segment 0 bytes [112, 157): 45 byte(s) lost, at least 1 record(s), " +
         "reason=corrupt_record_body",
     ]);
   });
