@@ -114,7 +114,7 @@ describe.skipIf(loaded === undefined)("the addon's functions (skipped only where
     });
 
     it("check every range themselves, without the codec in front", () => {
-      const { crc32c, xxh3, seal, scan, lz4Decompress } = raw.exports;
+      const { crc32c, xxh3, seal, expand, scan, lz4Decompress } = raw.exports;
       const bytes = new Uint8Array(100);
       const table = new Int32Array(8);
       const result = new Float64Array(4);
@@ -123,13 +123,18 @@ describe.skipIf(loaded === undefined)("the addon's functions (skipped only where
         () => crc32c(bytes, 0, 101),
         () => crc32c(bytes, 5, 4),
         () => xxh3(bytes, -1, 4),
-        () => seal(bytes, table, 0, 2, other, 0, 100, 100, 0, result),
-        () => seal(bytes, table, 1, 0, other, 0, 100, 100, 0, result),
-        () => seal(bytes, table, 0, 1, other, 0, 101, 100, 0, result),
-        () => seal(bytes, table, 0, 1, other, 9, 8, 100, 0, result),
-        () => seal(bytes, table, 0, 1, other, 0, 100, 100, 2 ** 53, result),
-        () => seal(bytes, table, 0, 1, other, 0, 100, 100, 0, new Float64Array(0)),
-        () => seal(bytes, table, 0, 1, bytes, 0, 100, 100, 0, result),
+        () => seal(bytes, table, 0, 2, other, 0, 100, 100, 0, result, 0),
+        () => seal(bytes, table, 1, 0, other, 0, 100, 100, 0, result, 0),
+        () => seal(bytes, table, 0, 1, other, 0, 101, 100, 0, result, 0),
+        () => seal(bytes, table, 0, 1, other, 9, 8, 100, 0, result, 0),
+        () => seal(bytes, table, 0, 1, other, 0, 100, 100, 2 ** 53, result, 0),
+        () => seal(bytes, table, 0, 1, other, 0, 100, 100, 0, new Float64Array(0), 0),
+        () => seal(bytes, table, 0, 1, bytes, 0, 100, 100, 0, result, 0),
+        () => seal(bytes, table, 0, 1, other, 0, 100, 100, 0, result, 2),
+        () => expand(bytes, table, 0, 2, other, new Int32Array(4)),
+        () => expand(bytes, table, 1, 0, other, new Int32Array(4)),
+        () => expand(bytes, table, 0, 1, other, new Int32Array(1)),
+        () => expand(bytes, table, 0, 1, bytes, new Int32Array(2)),
         () => scan(bytes, 0, 101, table, 1, 0, result),
         () => scan(bytes, 0, 100, table, 2, 0, result),
         () => scan(bytes, 0, 100, table, 1, -2, result),
@@ -140,7 +145,8 @@ describe.skipIf(loaded === undefined)("the addon's functions (skipped only where
       ]) {
         expect(call).toThrow(/must/);
       }
-      expect(seal(bytes, Int32Array.of(0, 93, 0, 0, 0, 0, 0, 0), 0, 1, other, 0, 100, 100, 0, result)).toBe(-1);
+      expect(seal(bytes, Int32Array.of(0, 93, 0, 0, 0, 0, 0, 0), 0, 1, other, 0, 100, 100, 0, result, 0)).toBe(-1);
+      expect(expand(bytes, Int32Array.of(1, 0, 0, 0, 0, 0, 95, 9), 0, 1, other, new Int32Array(2))).toBe(-1);
     });
 
     it("take a transferred array for an empty one", () => {
