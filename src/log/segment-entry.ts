@@ -55,11 +55,19 @@ export class SegmentEntry {
 
   /** Notes that the record `offset` starts at `position`, unless an anchor is near. Calls may come in any order. */
   addAnchor(offset: number, position: number): void {
-    const at = this.#anchorBefore(offset) + 1;
-    if (position - this.#anchorPositions[at - 1] < this.#anchorSpacing) return;
-    if (at < this.#anchorPositions.length && this.#anchorPositions[at] - position < this.#anchorSpacing) return;
-    this.#anchorOffsets.splice(at, 0, offset);
-    this.#anchorPositions.splice(at, 0, position);
+    const last = this.#anchorOffsets.length - 1;
+    if (offset > this.#anchorOffsets[last]) {
+      // Where the writer comes, and most readers.
+      if (position - this.#anchorPositions[last] < this.#anchorSpacing) return;
+      this.#anchorOffsets.push(offset);
+      this.#anchorPositions.push(position);
+    } else {
+      const at = this.#anchorBefore(offset) + 1;
+      if (position - this.#anchorPositions[at - 1] < this.#anchorSpacing) return;
+      if (at < this.#anchorPositions.length && this.#anchorPositions[at] - position < this.#anchorSpacing) return;
+      this.#anchorOffsets.splice(at, 0, offset);
+      this.#anchorPositions.splice(at, 0, position);
+    }
     if (this.#anchorOffsets.length > MAX_ANCHORS) this.#thinAnchors();
   }
 
