@@ -6,6 +6,8 @@ import { readExactly } from "./read-exactly.ts";
 /** Copies of corrupt spans, kept for whoever wants to look at them (storage.md 13). */
 
 export const DEFAULT_QUARANTINE_BYTES = 256 * 1024 * 1024;
+/** Of the file system: evidence must not fill a small disk that the log needs. */
+const MOST_OF_FILE_SYSTEM = 0.05;
 const COPY_BYTES = 256 * 1024;
 
 interface Blob {
@@ -15,7 +17,7 @@ interface Blob {
 
 /**
  * Copies segment bytes [start, end) to `quarantine/`, oldest blobs (by name) making room within `budgetBytes` (0 =
- * unlimited). Returns whether the copy is there afterwards; a span above the whole budget is not copied. Throws
+ * unlimited; by default 256 MiB, or 5 % of a smaller file system). Returns whether the copy is there afterwards; a span above the whole budget is not copied. Throws
  * FileSystemError; recovery goes on without the copy.
  */
 export function quarantineSpan(
@@ -23,7 +25,7 @@ export function quarantineSpan(
   root: string,
   segment: File,
   span: { readonly segmentId: number; readonly label: string; readonly start: number; readonly end: number },
-  budgetBytes = DEFAULT_QUARANTINE_BYTES,
+  budgetBytes = defaultBudget(files, root),
 ): boolean {
   const length = span.end - span.start;
   if (budgetBytes > 0 && length > budgetBytes) return false;
@@ -65,7 +67,7 @@ export function quarantineFrom(
   root: string,
   path: string,
   span: Parameters<typeof quarantineSpan>[3],
-  budgetBytes = DEFAULT_QUARANTINE_BYTES,
+  budgetBytes?: number,
 ): boolean {
   const file = files.open(path, "read");
   try {
@@ -80,6 +82,12 @@ export function quarantineHeldBytes(files: FileSystem, root: string): number {
   const directory = `${root}/${QUARANTINE_DIRECTORY}`;
   if (files.stat(directory) === undefined) return 0;
   return listBlobs(files, directory).reduce((sum, blob) => sum + blob.size, 0);
+}
+
+function defaultBudget(files: FileSystem, root: string): number {
+  const space = files.freeSpace(root);
+  if (space === undefined) return DEFAULT_QUARANTINE_BYTES;
+  return Math.min(DEFAULT_QUARANTINE_BYTES, Math.max(1, Math.floor(space.totalBytes * MOST_OF_FILE_SYSTEM)));
 }
 
 function makeRoom(files: FileSystem, directory: string, targetBytes: number): void {
