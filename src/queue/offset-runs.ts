@@ -33,6 +33,7 @@ export class OffsetRuns {
 
   /** The lowest run that ends above `offset`, or {@link NO_RUN}. */
   after(offset: number): OffsetRun {
+    if (this.#runs.length === 0) return NO_RUN;
     for (const run of this.#runs) if (run.end > offset) return run;
     return NO_RUN;
   }
