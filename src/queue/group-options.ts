@@ -28,3 +28,9 @@ export class GenerationExhaustedError extends Error {
     this.name = "GenerationExhaustedError";
   }
 }
+
+/** Delay before the next delivery of a record that was delivered `attempt` times, by the schedule. */
+export function backoffDelay({ backoff }: Pick<GroupOptions, "backoff">, attempt: number): number {
+  if (backoff.length === 0) return 0;
+  return backoff[Math.min(Math.max(attempt - 1, 0), backoff.length - 1)];
+}

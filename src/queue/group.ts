@@ -7,10 +7,10 @@ import {
   type OffsetRun,
   RESUME_HORIZON,
 } from "./cursor.ts";
-import { type ExtendOutcome, GenerationExhaustedError, type GroupOptions } from "./group-options.ts";
+import { backoffDelay, type ExtendOutcome, GenerationExhaustedError, type GroupOptions } from "./group-options.ts";
 import { FREE, LEASED, LeaseTable, NO_OWNER, SETTLED } from "./lease-table.ts";
 import { GONE, Member } from "./member.ts";
-import { lowestRunsOf, NO_RUN, OffsetRuns } from "./offset-runs.ts";
+import { lowestRunsOf, NO_RUN, OffsetRuns, unsettledPart } from "./offset-runs.ts";
 
 /**
  * A competing group over one log: cursor, leases and delivery counts (semantics.md 3.2, 4, 5, 6, 7). A state machine
@@ -150,19 +150,9 @@ export class Group {
     const table = this.#table;
     const isAcked = (offset: number) =>
       offset >= this.#committed && offset < this.#end && table.state[offset & table.mask] === SETTLED;
-    let from = Math.max(start, this.#committed);
-    for (let known = this.#apart.after(from); from < end; known = this.#apart.after(from)) {
-      if (from >= known.start) from = known.end;
-      else if (isAcked(from)) from++;
-      else break;
-    }
-    if (from >= end) return undefined;
-    let to = end;
-    for (let known = this.#apart.after(to - 1); ; known = this.#apart.after(to - 1)) {
-      if (to > known.start) to = known.start;
-      else if (isAcked(to - 1)) to--;
-      else break;
-    }
+    const part = unsettledPart(Math.max(start, this.#committed), end, this.#apart, isAcked);
+    if (part === undefined) return undefined;
+    const { start: from, end: to } = part;
     for (let offset = from; offset < Math.min(to, this.#end); offset++) {
       const slot = offset & table.mask;
       // Neither end of the part is acked, so a run inside it ends inside it.
@@ -173,7 +163,7 @@ export class Group {
     this.#apart.add(from, to);
     this.#skip = this.#apart.after(this.#position);
     if (from === this.#committed) this.#advance(from);
-    return { start: from, end: to };
+    return part;
   }
 
   /**
@@ -208,7 +198,7 @@ export class Group {
     let offset = Math.max(this.#position, this.#committed);
     if (this.#sweeping) {
       const leasedEnd = Math.min(this.#frontier, end, this.#end);
-      offset = this.#findExpired(offset, leasedEnd);
+      offset = table.firstExpired(offset, leasedEnd, this.#now);
       if (offset < leasedEnd) return this.#claim(member, offset);
       if (end < this.#frontier) return this.#pause(Math.max(offset, end));
       table.refreshEarliest();
@@ -279,7 +269,7 @@ export class Group {
     const table = this.#table;
     table.generation[slot] = this.#takeGeneration();
     this.#forget(slot);
-    table.setDeadline(slot, now + (delay >= 0 ? delay : this.#backoffDelay(table.deliveries[slot])));
+    table.setDeadline(slot, now + (delay >= 0 ? delay : backoffDelay(this.#options, table.deliveries[slot])));
     return true;
   }
 
@@ -330,24 +320,6 @@ export class Group {
     if (end <= offset) return offset;
     if (offset === this.#frontier) this.#frontier = end;
     return end;
-  }
-
-  /** First expired lease in [from, to), else the end of that. Bounds of blocks it leaves behind become exact. */
-  #findExpired(from: number, to: number): number {
-    const table = this.#table;
-    let offset = from;
-    while (offset < to) {
-      const first = offset & table.mask;
-      const blockEnd = Math.min(offset + table.restOfBlock(first), to);
-      if (table.blockEarliest(first) <= this.#now) {
-        for (; offset < blockEnd; offset++) {
-          if (table.deadline[offset & table.mask] <= this.#now) return offset;
-        }
-        table.refreshBlock(first);
-      }
-      offset = blockEnd;
-    }
-    return offset;
   }
 
   #claim(member: Member, offset: number): number {
@@ -460,12 +432,6 @@ export class Group {
     if (this.#frontier < at) this.#frontier = at;
     if (this.#end < at) this.#end = at;
     this.#apart.dropBelow(at);
-  }
-
-  #backoffDelay(attempt: number): number {
-    const schedule = this.#options.backoff;
-    if (schedule.length === 0) return 0;
-    return schedule[Math.min(Math.max(attempt - 1, 0), schedule.length - 1)];
   }
 
   #carry(offset: number, deliveries: number): void {

@@ -107,6 +107,23 @@ export class LeaseTable {
     this.#blockEarliest[block] = earliest;
   }
 
+  /** First lease in [from, to) that has expired by `now`, else `to`. Bounds of blocks it leaves behind become exact. */
+  firstExpired(from: number, to: number, now: number): number {
+    let offset = from;
+    while (offset < to) {
+      const first = offset & this.mask;
+      const blockEnd = Math.min(offset + this.restOfBlock(first), to);
+      if (this.blockEarliest(first) <= now) {
+        for (; offset < blockEnd; offset++) {
+          if (this.deadline[offset & this.mask] <= now) return offset;
+        }
+        this.refreshBlock(first);
+      }
+      offset = blockEnd;
+    }
+    return offset;
+  }
+
   /** Recomputes the bound of all deadlines from the bounds of the blocks. */
   refreshEarliest(): void {
     let earliest = Number.POSITIVE_INFINITY;

@@ -57,3 +57,28 @@ export function lowestRunsOf(a: readonly OffsetRun[], b: readonly OffsetRun[], l
   }
   return union.slice(0, limit);
 }
+
+/**
+ * The part of [start, end) from the first to the last offset that is neither in `settled` nor acked; undefined when there is
+ * none.
+ */
+export function unsettledPart(
+  start: number,
+  end: number,
+  settled: OffsetRuns,
+  isAcked: (offset: number) => boolean,
+): OffsetRun | undefined {
+  let from = start;
+  for (let known = settled.after(from); from < end; known = settled.after(from)) {
+    if (from >= known.start) from = known.end;
+    else if (isAcked(from)) from++;
+    else break;
+  }
+  if (from >= end) return undefined;
+  let to = end;
+  for (let known = settled.after(to - 1); ; known = settled.after(to - 1)) {
+    if (to > known.start) to = known.start;
+    else if (isAcked(to - 1)) to--;
+    else return { start: from, end: to };
+  }
+}
