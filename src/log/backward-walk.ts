@@ -7,6 +7,9 @@ import { viewOf } from "./u64.ts";
 
 /** How much of a span is searched for headers at a time. */
 const SEARCH_BYTES = 64 * 1024;
+/** How much of a run of intact frames is checked in one call. */
+const RUN_BYTES = 64 * 1024;
+const RUN_FRAMES = 1024;
 const MAGIC_AND_VERSION = Buffer.from([0x42, 0x49, 1]);
 
 export interface BackwardWalk {
@@ -32,6 +35,8 @@ export function walkBackward(
   const lost: LostSpan[] = [];
   let begin = from;
   while (begin.position > stop.position && begin.sequence > stop.sequence && lost.length < maxSpans) {
+    begin = frames.runBefore(begin);
+    if (begin.position === stop.position) break;
     const frame = frames.endingAt(begin);
     if (frame === undefined) break;
     if (frame.state !== "intact") {
@@ -61,14 +66,46 @@ export class FramesBefore {
   readonly #codec: Codec;
   readonly #window: ByteWindow;
   readonly #stop: Place;
-  readonly #row = new Int32Array(FIELDS);
+  readonly #rows = new Int32Array(RUN_FRAMES * FIELDS);
   readonly #result = new Float64Array(4);
+  /** Doubles with each run that holds, so that one that does not costs no more than the frames before it. */
+  #runFrames = 1;
 
   /** No frame before `stop` is looked at. */
   constructor(codec: Codec, window: ByteWindow, stop: Place) {
     this.#codec = codec;
     this.#window = window;
     this.#stop = stop;
+  }
+
+  /**
+   * Begin of a run of intact frames that ends at `end`, as far as one window and one call reach; `end` itself when the frame
+   * before it is not intact, or somewhere in the run.
+   */
+  runBefore(end: Place): Place {
+    const available = Math.min(RUN_BYTES, end.position - this.#stop.position);
+    const limit = this.#window.locate(end.position - available, available) + available;
+    const { buffer } = this.#window;
+    const view = viewOf(buffer);
+    const first = limit - available;
+    const mostFrames = Math.min(this.#runFrames, end.sequence - this.#stop.sequence);
+    let at = limit;
+    let frames = 0;
+    while (frames < mostFrames && at - first >= MIN_FRAME_LENGTH) {
+      const lengthBytes = view.getUint32(at - 4, true);
+      if (lengthBytes < MIN_FRAME_LENGTH || lengthBytes > at - first) break;
+      at -= lengthBytes;
+      frames += 1;
+    }
+    if (frames === 0) return end;
+    const sequence = end.sequence - frames;
+    const found = this.#codec.scan(buffer, at, limit, this.#rows, frames, sequence, this.#result);
+    if (found !== frames || this.#result[0] !== limit) {
+      this.#runFrames = 1;
+      return end;
+    }
+    this.#runFrames = Math.min(RUN_FRAMES, this.#runFrames * 2);
+    return { position: end.position - (limit - at), sequence };
   }
 
   /** The frame that ends at `end`, undefined when its trailer does not lead to one. */
@@ -84,7 +121,7 @@ export class FramesBefore {
     if (claim.corrected) return { start, state: "header" };
     const frame = this.#window.locate(start.position, lengthBytes);
     const { buffer } = this.#window;
-    const found = this.#codec.scan(buffer, frame, frame + lengthBytes, this.#row, 1, start.sequence, this.#result);
+    const found = this.#codec.scan(buffer, frame, frame + lengthBytes, this.#rows, 1, start.sequence, this.#result);
     return { start, state: found === 1 ? "intact" : "body" };
   }
 

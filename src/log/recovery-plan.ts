@@ -101,7 +101,7 @@ function surveyStrictly(files: FileSystem, codec: Codec, root: string, fullScan:
 }
 
 /** The event that stands for a segment file without a header: nothing was in it. */
-export function unbornLoss(segmentId: number): LossEvent {
+function unbornLoss(segmentId: number): LossEvent {
   return { segmentId, start: 0, end: 0, recordsLostEstimate: 0, reason: "CorruptSegmentHeader" };
 }
 

@@ -56,8 +56,6 @@ export interface SegmentFile {
 export interface SegmentChain {
   /** All but the last, ascending; each sealed. */
   readonly sealed: readonly SegmentInfo[];
-  /** The files of `sealed`, in the same order. */
-  readonly sealedFiles: readonly SegmentFile[];
   readonly last: SegmentFile | undefined;
   /** A file whose creation was cut before its header was there: it never held a record (storage.md 18.1 step 4). */
   readonly unborn: { readonly id: number; readonly path: string } | undefined;
@@ -82,7 +80,6 @@ export function inspectChain(files: FileSystem, codec: Codec, root: string, full
   const listed = listSegments(files, root, names);
   const unborn = takeUnborn(files, codec, listed, () => names.some(({ name }) => name.endsWith(".ckpt")));
   const sealed: SegmentInfo[] = [];
-  const sealedFiles: SegmentFile[] = [];
   let scanner: FrameScanner | undefined;
   for (let i = 0; i < listed.length; i++) {
     const { id, path, size } = listed[i];
@@ -91,8 +88,7 @@ export function inspectChain(files: FileSystem, codec: Codec, root: string, full
       const header = readHeader(file, size, codec, id);
       checkContinues(header, sealed.at(-1));
       const segment: SegmentFile = { id, path, size, header };
-      if (i === listed.length - 1) return { sealed, sealedFiles, last: segment, unborn };
-      sealedFiles.push(segment);
+      if (i === listed.length - 1) return { sealed, last: segment, unborn };
       const footer = fullScan ? undefined : plausibleFooter(codec, file, header, size);
       if (footer !== undefined) {
         sealed.push(infoOf(segment, footer.recordCount, size - SEGMENT_FOOTER_LENGTH, true));
@@ -104,7 +100,7 @@ export function inspectChain(files: FileSystem, codec: Codec, root: string, full
       file.close();
     }
   }
-  return { sealed, sealedFiles, last: undefined, unborn };
+  return { sealed, last: undefined, unborn };
 }
 
 /** The files of `names` that are segments by their names, ascending by id. Throws StorageError OutOfRange. */
