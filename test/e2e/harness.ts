@@ -59,6 +59,8 @@ export interface RunOptions {
   readonly input?: string | Uint8Array;
   readonly environment?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** A command that runs the command under test, which becomes its arguments. */
+  readonly wrapper?: readonly string[];
 }
 
 /** The environment of every child: nothing of IronBus's own but what a test gives. */
@@ -81,7 +83,7 @@ export class Process {
     options: RunOptions = {},
     stdio: ("pipe" | "ignore")[] = ["pipe", "pipe", "pipe"],
   ) {
-    const [program, ...first] = COMMAND;
+    const [program, ...first] = [...(options.wrapper ?? []), ...COMMAND];
     // A program and scripts named relative to the checkout are found from anywhere.
     const absolute = (part: string) => (part.includes("/") && !part.startsWith("/") ? join(ROOT, part) : part);
     this.child = spawn(absolute(program), [...first.map(absolute), ...args], {
