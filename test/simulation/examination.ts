@@ -54,6 +54,8 @@ export function examine(end: End, model: Model, examiner: Examiner): SimulatedFi
     demand(after === before, "I3", () => "a log above a cap was changed");
     const repaired = copyOf(found);
     recover(repaired, examiner, true);
+    const stays = recover(copyOf(repaired), examiner).readOnly;
+    demand(stays === undefined, "I3", () => `read-only after a repair: ${stays?.message}`);
     const next = repaired.imageAfterPowerCut({ style: "lost", seed: 1, turns: "manual" });
     return examine({ ...end, files: next }, model, examiner);
   }
