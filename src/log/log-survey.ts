@@ -156,7 +156,8 @@ class Surveyor {
     const following = ordered.slice(index + 1).find(({ baseOffset }) => baseOffset !== undefined);
     const placed = this.#place(segment);
     if (placed === undefined) {
-      this.#giveUp(segment, following);
+      const overlaps = !segment.unreadable && segment.baseOffset !== undefined;
+      this.#giveUp(segment, following, overlaps);
       return;
     }
     const { id, path, baseOffset } = placed;
@@ -165,6 +166,7 @@ class Surveyor {
       const previous = this.segments.at(-1)?.id ?? id;
       const segmentId = Math.min(previous + 1, id);
       this.report(path, { segmentId, start: 0, end: 0, recordsLostEstimate: missing, reason: "SequenceGap" });
+      this.head = { offset: baseOffset, sequence: placed.baseSequence };
     }
     const file = this.#files.open(path, "read");
     try {
@@ -190,13 +192,12 @@ class Surveyor {
 
   /**
    * Nothing of the segment can be served. Its offsets are not used again: they end where the next segment begins, or are
-   * as many as the file could hold.
+   * as many as the file could hold. With `overlaps` an earlier segment has them.
    */
-  #giveUp(segment: OrderedSegment, following: OrderedSegment | undefined): void {
+  #giveUp(segment: OrderedSegment, following: OrderedSegment | undefined, overlaps: boolean): void {
     const { id, path, size } = segment;
     const { head } = this;
     let recordsLostEstimate = 1;
-    const overlaps = !segment.unreadable && segment.baseOffset !== undefined;
     if (head !== undefined && !overlaps) {
       const most = Math.floor(Math.max(0, size - SEGMENT_HEADER_LENGTH) / MIN_FRAME_LENGTH);
       const offset = following?.baseOffset ?? head.offset + most;
@@ -228,7 +229,7 @@ class Surveyor {
         : undefined;
     const { lost, end } = new Salvage(this.#codec, file).towards(from, size, writtenEnd, endSequence);
     if (segment.header === undefined && end.position === SEGMENT_HEADER_LENGTH) {
-      this.#giveUp(segment, following);
+      this.#giveUp(segment, following, false);
       return;
     }
     const restEnd = Math.max(writtenEnd, end.position);
