@@ -1,5 +1,5 @@
 // `npm run bench [-- --short ...]`: builds the broker and the native load client, then measures. Arguments go to
-// scripts/bench/main.ts.
+// scripts/bench/main.ts, or with `--recovery` to scripts/bench/recovery.ts.
 import { bun, ensureAddon, ensureClient, ensureHost, ensurePackages } from "./setup.mjs";
 import { root, run, runMain } from "./steps.mjs";
 
@@ -11,5 +11,7 @@ await runMain(() => {
   run("load client", "cargo", ["build", "--release", "--locked", "--quiet", "--package", "ironbus-load"], {
     cwd: `${root}/native`,
   });
-  run("bench", bun, ["scripts/bench/main.ts", ...process.argv.slice(2)]);
+  const args = process.argv.slice(2);
+  const script = args.includes("--recovery") ? "recovery.ts" : "main.ts";
+  run("bench", bun, [`scripts/bench/${script}`, ...args]);
 });

@@ -4,10 +4,18 @@ import path from "node:path";
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");
 const LOAD = path.join(ROOT, "native/target/release/ironbus-load");
-const BROKER = path.join(ROOT, "dist/ironbus");
+export const BROKER = path.join(ROOT, "dist/ironbus");
 
 /** Runs a command to its end and returns the JSON of its last line of output; throws with what it said otherwise. */
-export function measured(command: string, args: readonly string[]): Promise<Record<string, number>> {
+export async function measured(command: string, args: readonly string[]): Promise<Record<string, number>> {
+  const output = await outputOf(command, args);
+  const last = output.trim().split("\n").at(-1) ?? "";
+  if (last.startsWith("{")) return JSON.parse(last);
+  throw new Error(`${command} ${args.join(" ")}: no result in ${output.trim()}`);
+}
+
+/** Runs a command to its end and returns its output; throws with what it said when it fails. */
+export function outputOf(command: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
     let output = "";
@@ -16,8 +24,7 @@ export function measured(command: string, args: readonly string[]): Promise<Reco
     child.stderr.on("data", (chunk) => (errors += chunk));
     child.on("error", reject);
     child.on("close", (code) => {
-      const last = output.trim().split("\n").at(-1) ?? "";
-      if (code === 0 && last.startsWith("{")) resolve(JSON.parse(last));
+      if (code === 0) resolve(output);
       else reject(new Error(`${command} ${args.join(" ")}: exit ${code}: ${errors.trim() || output.trim()}`));
     });
   });
@@ -45,15 +52,16 @@ function argumentsOf(options: LoadOptions): string[] {
   return args;
 }
 
-/** A server of the benchmark, started until a line of its output matches; killed by stop(). */
+/** A server of the benchmark, started until a line of its output matches; ended by stop(). */
 export class Server {
   readonly address: string;
   /** From the start of the process to its ready line, milliseconds. */
   readonly readyMs: number;
   readonly #child: ChildProcess;
-  readonly #directory: string;
+  /** Made for this server; goes with it. */
+  readonly #directory: string | undefined;
 
-  private constructor(child: ChildProcess, address: string, readyMs: number, directory: string) {
+  private constructor(child: ChildProcess, address: string, readyMs: number, directory: string | undefined) {
     this.#child = child;
     this.address = address;
     this.readyMs = readyMs;
@@ -63,9 +71,14 @@ export class Server {
   /** `pinned`: on SERVER_CPU alone. */
   static broker(parent: string, flags: readonly string[], pinned = false): Promise<Server> {
     const directory = mkdtempSync(path.join(parent, "ironbus-bench-"));
-    const args = ["serve", "--data-dir", path.join(directory, "data"), "--addr", "127.0.0.1:0", ...flags];
+    const args = serveArguments(path.join(directory, "data"), flags);
     if (pinned) return Server.#start("taskset", ["-c", `${SERVER_CPU}`, BROKER, ...args], directory);
     return Server.#start(BROKER, args, directory);
+  }
+
+  /** On a data directory that stays when the server goes. */
+  static over(dataDir: string, flags: readonly string[]): Promise<Server> {
+    return Server.#start(BROKER, serveArguments(dataDir, flags), undefined);
   }
 
   static sink(parent: string): Promise<Server> {
@@ -73,7 +86,7 @@ export class Server {
     return Server.#start(process.execPath, [path.join(ROOT, "scripts/bench/sink.ts")], directory);
   }
 
-  static #start(command: string, args: readonly string[], directory: string): Promise<Server> {
+  static #start(command: string, args: readonly string[], directory: string | undefined): Promise<Server> {
     const started = performance.now();
     const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
     let output = "";
@@ -96,13 +109,22 @@ export class Server {
     return Number(match?.[1]) / 1024;
   }
 
-  async stop(): Promise<void> {
+  async stop(signal: "SIGKILL" | "SIGTERM" = "SIGKILL"): Promise<void> {
     const ended = new Promise((resolve) => this.#child.once("exit", resolve));
-    this.#child.kill("SIGKILL");
+    this.#child.kill(signal);
     await ended;
-    rmSync(this.#directory, { recursive: true, force: true });
+    if (this.#directory !== undefined) rmSync(this.#directory, { recursive: true, force: true });
   }
 }
+
+const serveArguments = (dataDir: string, flags: readonly string[]) => [
+  "serve",
+  "--data-dir",
+  dataDir,
+  "--addr",
+  "127.0.0.1:0",
+  ...flags,
+];
 
 /** Highest RssAnon seen while `work` runs, MB, looked at every 20 ms. */
 export async function peakRssAnonMb<T>(server: Server, work: Promise<T>): Promise<{ result: T; peakMb: number }> {
