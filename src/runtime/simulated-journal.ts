@@ -67,11 +67,12 @@ export class FileJournal {
   }
 
   /**
-   * A barrier over the first `mark` changes failed. As on Linux the pages count as clean afterwards: each change either
-   * reached the disk or never will, and no later barrier brings it back.
+   * A barrier over the first `mark` changes failed. As on Linux the pages count as clean afterwards: each write either
+   * reached the disk or never will, and no later barrier brings it back. The length is not of the pages: growth is there,
+   * and a shrink is still to come, as after fdatasync.
    */
   fail(mark: number, random: SeededRandom): void {
-    const reached = this.#changes.splice(0, mark).filter(() => random.chance(0.5));
+    const reached = this.#changes.splice(0, mark).filter(({ kind }) => kind === "resize" || random.chance(0.5));
     const later = this.#changes;
     this.#changes = reached;
     this.persist(reached.length, "data");

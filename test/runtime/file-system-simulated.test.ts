@@ -193,6 +193,20 @@ describe("durability", () => {
     expect([...outcomes].sort()).toEqual(["new", "old"]);
   });
 
+  it("does not forget a shrink under a failed barrier: the next fsync covers it", () => {
+    const lengths = new Set<number>();
+    for (let seed = 1; seed <= 20; seed++) {
+      const { files, file } = diskWith("0123456789", seed);
+      file.truncate(4);
+      files.fail({ operation: "sync", code: "EIO" });
+      expect(() => file.sync("full")).toThrow();
+      lengths.add(bytesOf(files.imageAfterPowerCut({ style: "scattered" }), "/f")!.length);
+      file.sync("full");
+      expect(textOf(files.imageAfterPowerCut({ style: "lost" }), "/f")).toBe("0123");
+    }
+    expect([...lengths].sort()).toEqual([10, 4]);
+  });
+
   it("covers with a barrier what was written before it began, and nothing after", () => {
     const { files, file } = diskWith("");
     const queue = files.createQueue();

@@ -33,6 +33,6 @@ describe("the simulation catches a storage engine", () => {
       const { cause } = caught!;
       if (!(cause instanceof Violation) && !(cause instanceof StorageError)) throw cause;
       expect(cause.message).not.toMatch(/healthy disk/);
-    });
+    }, 600_000);
   }
 });
