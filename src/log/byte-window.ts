@@ -11,7 +11,8 @@ export type ReadableFile = Pick<File, "path" | "read">;
  * larger than the piece makes it as large as that range; the caller has checked that the range is plausible.
  */
 export class ByteWindow {
-  buffer = new Uint8Array(WINDOW_BYTES);
+  /** Nothing before the first range is asked for: most files are gone through without one. */
+  buffer = new Uint8Array(0);
   readonly #file: ReadableFile;
   #start = 0;
   #end = 0;
@@ -34,7 +35,7 @@ export class ByteWindow {
 
   #load(position: number, length: number): void {
     const end = position + length;
-    if (length > this.buffer.length) this.buffer = new Uint8Array(length);
+    if (length > this.buffer.length) this.buffer = new Uint8Array(Math.max(length, WINDOW_BYTES));
     const start = Math.max(0, end - this.buffer.length);
     this.#start = 0;
     this.#end = 0;

@@ -1,6 +1,6 @@
 import type { Codec } from "../runtime/codec.ts";
 import type { ReadableFile } from "./byte-window.ts";
-import { FrameScanner } from "./frame-scanner.ts";
+import type { FrameScanner } from "./frame-scanner.ts";
 import type { LossEvent } from "./loss-report.ts";
 import { MIN_FRAME_LENGTH } from "./record.ts";
 import { type ForwardWalk, type LostSpan, type Place, Salvage } from "./salvage.ts";
@@ -31,8 +31,13 @@ export interface LastSegment {
  * further than one write could, so a barrier was completed in between (docs/decisions/0021). Throws FileSystemError, and
  * StorageError OutOfRange and UnsupportedFeature.
  */
-export function inspectLastSegment(codec: Codec, file: ReadableFile, header: SegmentHeader, size: number): LastSegment {
-  const scanner = new FrameScanner(codec);
+export function inspectLastSegment(
+  codec: Codec,
+  scanner: FrameScanner,
+  file: ReadableFile,
+  header: SegmentHeader,
+  size: number,
+): LastSegment {
   const walk = new SegmentWalk(codec, scanner, file, header, size, true);
   while (walk.next() > 0);
   const { loss, ...outcome } = walk.outcome();

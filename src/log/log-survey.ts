@@ -3,6 +3,7 @@ import type { FileSystem } from "../runtime/file-system.ts";
 import { CURSOR_CAPACITY, decodeCursor } from "./checkpoint-payloads.ts";
 import { readCheckpoint } from "./checkpoint-slots.ts";
 import { findSegment, isReadError } from "./found-segment.ts";
+import { FrameScanner } from "./frame-scanner.ts";
 import { inspectLastSegment } from "./last-segment.ts";
 import type { LossEvent } from "./loss-report.ts";
 import { parseGroupCheckpointName } from "./names.ts";
@@ -139,12 +140,15 @@ class Surveyor {
   readonly #codec: Codec;
   readonly #fullScan: boolean;
   readonly #highestId: number;
+  /** One for all segments: its memory is touched once. */
+  readonly #scanner: FrameScanner;
 
   constructor(files: FileSystem, codec: Codec, fullScan: boolean, highestId: number) {
     this.#files = files;
     this.#codec = codec;
     this.#fullScan = fullScan;
     this.#highestId = highestId;
+    this.#scanner = new FrameScanner(codec);
   }
 
   report(path: string, event: LossEvent): void {
@@ -218,7 +222,7 @@ class Surveyor {
     const footer = plausibleFooter(this.#codec, file, header, size);
     if (footer !== undefined) {
       const end = { position: size - SEGMENT_FOOTER_LENGTH, sequence: baseSequence + footer.recordCount };
-      const lost = this.#fullScan ? new Salvage(this.#codec, file).between(from, end) : [];
+      const lost = this.#fullScan ? new Salvage(this.#codec, file, this.#scanner).between(from, end) : [];
       this.#add(segment, lost, footer.recordCount, end.position, true);
       return;
     }
@@ -227,7 +231,7 @@ class Surveyor {
       following?.id === id + 1 && following.baseOffset !== undefined && following.baseOffset >= baseOffset
         ? following.baseOffset - baseOffset + baseSequence
         : undefined;
-    const { lost, end } = new Salvage(this.#codec, file).towards(from, size, writtenEnd, endSequence);
+    const { lost, end } = new Salvage(this.#codec, file, this.#scanner).towards(from, size, writtenEnd, endSequence);
     if (segment.header === undefined && end.position === SEGMENT_HEADER_LENGTH) {
       this.#giveUp(segment, following, false);
       return;
@@ -253,7 +257,7 @@ class Surveyor {
 
   #last(segment: PlacedSegment, file: PatchyFile): void {
     const { id, nameId, path, size } = segment;
-    const last = inspectLastSegment(this.#codec, file, headerOf(segment), size);
+    const last = inspectLastSegment(this.#codec, this.#scanner, file, headerOf(segment), size);
     const { lost, tail, sealed, endPosition, keepLength } = last;
     const intactFile = segment.header !== undefined && nameId === id && id === this.#highestId && file.failures === 0;
     this.#add(segment, lost, last.recordCount, endPosition, sealed);
