@@ -130,6 +130,7 @@ export async function startBroker(
       { losses: log.losses, quarantined: log.quarantined, lossEnd: lossEndOf(log) },
       { files, codec, queue: checkpointQueue, root: options.dataDir, readOnly: readOnly !== undefined },
     );
+    const openLog = log;
     stream = new Stream(
       log,
       {
@@ -162,6 +163,7 @@ export async function startBroker(
         codec,
         queue: checkpointQueue,
         readOnly: readOnly !== undefined,
+        isInPlace: () => openLog.isInPlace(),
         onError: (error) => notices.failed("checkpoint not written", error, clock.monotonicMs()),
         onDamaged: (path) => {
           counters.cursorRepairs += 1;
@@ -182,7 +184,6 @@ export async function startBroker(
     const sessions = new Listener(context);
     const socket = await runtime.network.listen({ host: options.host, port: options.port }, sessions);
     const openStream = stream;
-    const openLog = log;
     const openCounters = countersFile;
     health.watch(() => openLog.batchStartedMs);
     const ticks: Timer = clock.every(TICK_MS, () => {

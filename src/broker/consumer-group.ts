@@ -27,6 +27,11 @@ export interface CheckpointHome extends Omit<CheckpointOptions, "name" | "capaci
   readonly onDamaged: (path: string) => void;
   /** The files are read and left as they are; what is settled is remembered in memory only. */
   readonly readOnly: boolean;
+  /**
+   * Whether `root` is still the directory of the log (README ruling 12): in another one no file is looked for or made, while
+   * what is open goes on being written. Default: always.
+   */
+  readonly isInPlace?: () => boolean;
 }
 
 const NOTHING_SETTLED: CursorSnapshot = { committed: 0, runs: [] };
@@ -178,7 +183,7 @@ export class ConsumerGroup {
       return;
     }
     this.#reporting(() => {
-      this.#cursorFile = this.#openCursor(snapshot);
+      if (this.#mayCreate) this.#cursorFile = this.#openCursor(snapshot);
     });
     if (this.#cursorFile === undefined) this.#cursorUnsaved = true;
   }
@@ -193,7 +198,7 @@ export class ConsumerGroup {
     if (this.#attemptsFile === undefined) {
       if (pairs.length === 0) return;
       this.#reporting(() => {
-        this.#attemptsFile = this.#openAttempts();
+        if (this.#mayCreate) this.#attemptsFile = this.#openAttempts();
       });
     }
     if (this.#attemptsFile === undefined) this.#attemptsUnsaved = true;
@@ -235,6 +240,7 @@ export class ConsumerGroup {
 
   #isPresent(kind: "cursor" | "attempts"): boolean {
     if (this.name === "") return true;
+    if (!this.#mayCreate) return false;
     try {
       return this.#home.files.stat(this.#pathOf(kind)) !== undefined;
     } catch (error) {
@@ -242,6 +248,10 @@ export class ConsumerGroup {
       if (error instanceof FileSystemError && error.code === "ENAMETOOLONG") return false;
       throw error;
     }
+  }
+
+  get #mayCreate(): boolean {
+    return this.#home.isInPlace?.() !== false;
   }
 
   /** A checkpoint that cannot be created is told about and costs redelivery, not the consumer. */

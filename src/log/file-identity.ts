@@ -49,8 +49,16 @@ export class IdentityCheck {
       const problem = identityProblem(this.#files, active.path, file, "the active segment file");
       if (problem !== undefined) return new Error(`${problem}: ${active.path}`);
     }
-    const { path } = this.#directory;
-    const problem = identityProblem(this.#files, path, this.#directory, "the log's directory");
-    return problem === undefined ? undefined : new Error(`${problem}: ${path}`);
+    const problem = this.#directoryProblem();
+    return problem === undefined ? undefined : new Error(`${problem}: ${this.#directory.path}`);
+  }
+
+  /** Whether the log root's path leads to the log root, asked now. Changes nothing about when problems are due. */
+  get rootHolds(): boolean {
+    return this.#directoryProblem() === undefined;
+  }
+
+  #directoryProblem(): string | undefined {
+    return identityProblem(this.#files, this.#directory.path, this.#directory, "the log's directory");
   }
 }

@@ -102,9 +102,10 @@ export class Log {
       get visibleHead() {
         return writer.visibleHead;
       },
+      isInPlace: () => writer.isInPlace(),
       found: ({ id, path, baseOffset, baseSequence }, spans) => {
         const losses = spans.map((span) => lossOf(span, id));
-        if (readOnly === undefined) keepEvidence(files, root, path, losses);
+        if (readOnly === undefined && writer.isInPlace()) keepEvidence(files, root, path, losses);
         const gaps = spans.map((span) => holeOf(span, baseOffset - baseSequence));
         events.lost?.(gaps, losses);
       },
@@ -194,6 +195,11 @@ export class Log {
    */
   removeOldest(count: number, done: RemovalDone): boolean {
     return this.#writer.removeOldest(count, (segment) => this.#reader.forget(segment), done);
+  }
+
+  /** See LogWriter.isInPlace. */
+  isInPlace(): boolean {
+    return this.#writer.isInPlace();
   }
 
   /** See LogWriter.append. */

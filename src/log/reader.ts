@@ -1,5 +1,5 @@
 import { type Codec, FIELDS, ScanStop } from "../runtime/codec.ts";
-import type { File, FileSystem } from "../runtime/file-system.ts";
+import { type File, type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import type { ReadableFile } from "./byte-window.ts";
 import { isReadError } from "./found-segment.ts";
 import { holeAt, holeBehind, segmentBefore } from "./gap-list.ts";
@@ -41,10 +41,12 @@ export interface Window {
   endPosition: number;
 }
 
-/** What a reader needs to make a hole out of damage that it meets. */
+/** What a reader needs to know of its log, and whom it tells of damage that it makes a hole out of. */
 export interface DamageWatch {
   /** Exclusive bound of the records that the segments' `visibleEnd` stand for. */
   readonly visibleHead: number;
+  /** Whether the segments' paths lead into the log's directory (README ruling 12). */
+  isInPlace(): boolean;
   /** The segment has these holes too now; each span once. */
   found(segment: SegmentEntry, spans: readonly LostSpan[]): void;
 }
@@ -259,13 +261,21 @@ export class LogReader {
     const known = this.#openForReading.indexOf(segment);
     if (known >= 0) this.#openForReading.splice(known, 1);
     this.#openForReading.push(segment);
-    if (segment.file === undefined) segment.file = this.#files.open(segment.path, "read");
+    if (segment.file === undefined) segment.file = this.#open(segment.path);
     if (this.#openForReading.length > OPEN_SEGMENTS) {
       const oldest = this.#openForReading.shift() as SegmentEntry;
       oldest.file?.close();
       oldest.file = undefined;
     }
     return segment.file;
+  }
+
+  /** In another directory there may be a segment of that name, with the right offsets and other records. */
+  #open(path: string): File {
+    const file = this.#files.open(path, "read");
+    if (this.#watch.isInPlace()) return file;
+    file.close();
+    throw new FileSystemError("ESTALE", "open", path, "the directory under this path is not the log's any more");
   }
 }
 

@@ -61,7 +61,8 @@ export function* seekTimeSteps(
           yield;
         }
         index = builder.finish();
-        if (segment.holes.length === 0 && log.readOnly === undefined) store(files, codec, root, path, index);
+        const mayStore = segment.holes.length === 0 && log.readOnly === undefined && log.isInPlace();
+        if (mayStore) store(files, codec, root, path, index);
       }
       from = Math.max(from, lastEntryBefore(index, timestampMs));
     }

@@ -232,6 +232,14 @@ export class LogWriter {
     return this.#pending.append(chunk, table, first, end);
   }
 
+  /**
+   * Whether the log's directory is what its path leads to, asked now (README ruling 12). If not, what is opened or made by a
+   * path in it is not this log's. The writer itself notices that within a second, and freezes.
+   */
+  isInPlace(): boolean {
+    return this.#identity.rootHolds;
+  }
+
   /** Hands the next batch to the I/O thread if it is free. Call it whenever a turn's work has been appended. */
   pump(): void {
     // A write done on this thread completes inside the loop and may lead back here through `advanced`.
@@ -436,6 +444,8 @@ export class LogWriter {
    */
   #create(segment: SegmentEntry, then: Batch | undefined): void {
     if (then !== undefined) this.#pending.putBack(then);
+    // A leftover of that name is removed, and in another directory it would be another log's segment.
+    if (!this.#identityHolds(true)) return;
     this.#busy = true;
     this.#batchStartedMs = this.#clock.monotonicMs();
     this.#maker.create(segment, (creation) => {

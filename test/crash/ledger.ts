@@ -30,6 +30,11 @@ export class Ledger {
     this.#acknowledged.set(offset, identity);
   }
 
+  /** Whether the offset was acknowledged for another payload. */
+  contradicts(offset: number, identity: number): boolean {
+    return (this.#acknowledged.get(offset) ?? identity) !== identity;
+  }
+
   /** The first `count` payloads of a writer were counted as safe, the last of them at `lastOffset`. */
   counted(writer: number, count: number, lastOffset: number): void {
     this.#counted.set(writer, count);
