@@ -36,7 +36,7 @@ export function walkBackward(
   let begin = from;
   while (begin.position > stop.position && begin.sequence > stop.sequence && lost.length < maxSpans) {
     begin = frames.runBefore(begin);
-    if (begin.position === stop.position) break;
+    if (begin.position === stop.position || begin.sequence === stop.sequence) break;
     const frame = frames.endingAt(begin);
     if (frame === undefined) break;
     if (frame.state !== "intact") {
