@@ -40,6 +40,7 @@ export const IMAGES: Readonly<Record<string, () => Image>> = {
   "two-destroyed-headers": () => fill(fill(nineRecords(), 0, 0x5a, at(2), at(2) + 36), 0, 0x5a, at(6), at(6) + 36),
   "zeroed-page": () => fill(pages(), 0, 0, 8192, 12_288),
   "planted-frames": () => fill(planted(), 0, 0, at(2), at(2) + 36),
+  "doubled-bytes": doubledBytes,
   "wrong-sequence": wrongSequence,
 
   // Segments
@@ -205,6 +206,13 @@ function planted(): Image {
   const trailer = new Uint8Array(8);
   new DataView(trailer.buffer).setUint32(4, 3 * 53 + 8, true);
   return plain(["p0", "p1", join(...inner, trailer), "p3", "p4", "p5"], 64 + 2 * 46 + 264 + 2 * 46);
+}
+
+/** Bytes [10, 100) of segment 1 are there twice: everything from byte 100 on is 90 bytes too far behind. */
+function doubledBytes(): Image {
+  const image = small();
+  const bytes = segment(image, 1);
+  return put(image, 1, join(bytes.subarray(0, 100), bytes.subarray(10)));
 }
 
 /** The last frame of the log is intact and five sequences ahead (storage.md 26.40). */

@@ -122,6 +122,19 @@ describe("records", () => {
     });
   });
 
+  it("README ruling 1: frames that are not where the ones before them end are not told from a payload's, and not taken", async () => {
+    await examine("doubled-bytes", {
+      served: without(3, 4, 5),
+      losses: ["1 [64, 135) CorruptRecordBody 1", "1 [135, 377) CorruptRecordHeader 2"],
+      gaps: [[3, 6]],
+      quarantine: {
+        "q-0000000000000001-corrupt_record_body-64-135.bin": [segmentName(1), 64, 135],
+        "q-0000000000000001-corrupt_record_header-135-377.bin": [segmentName(1), 135, 377],
+      },
+      strict: { kind: "UnsealedPredecessor", message: "predecessor segment 1 is not sealed" },
+    });
+  });
+
   it("storage.md 26.40: an intact frame five sequences ahead is not the log's next record", async () => {
     await examine("wrong-sequence", {
       served: ["0:p0"],
