@@ -1,17 +1,17 @@
 import type { ConsumerGroup } from "../../src/broker/consumer-group.ts";
-import type { Publisher } from "../../src/broker/publisher.ts";
 import { Stream } from "../../src/broker/stream.ts";
 import { DataDirectoryError, openDataDirectory } from "../../src/log/data-directory.ts";
 import { Log } from "../../src/log/log.ts";
-import { LogReadError } from "../../src/log/reader.ts";
 import { StorageError } from "../../src/log/storage-error.ts";
 import type { SimulatedClock } from "../../src/runtime/clock-simulated.ts";
 import { type Codec, Compression } from "../../src/runtime/codec.ts";
-import { type FileSystem, FileSystemError, type IoQueue } from "../../src/runtime/file-system.ts";
+import type { FileSystem, IoQueue } from "../../src/runtime/file-system.ts";
 import type { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts";
 import type { SeededRandom } from "../../src/runtime/random-seeded.ts";
+import { AwaitingPublisher } from "./awaiting-publisher.ts";
 import { Consumer } from "./consumer.ts";
 import { type ContentMaker, contentOfRow, publishes } from "./contents.ts";
+import { inject, isOfTheDisk } from "./faults.ts";
 import type { Model } from "./model.ts";
 import { type Fate, type Fault, ROOT, type Setup } from "./setup.ts";
 import { demand } from "./violation.ts";
@@ -146,17 +146,8 @@ export class BrokerProcess {
 
   #inject(fault: Fault | undefined): void {
     if (fault === undefined) return;
-    const { files, random } = this.#world;
     this.#faulty = true;
-    if (fault.kind === "full-disk") files.limitSpace(random.below(8) * 4096);
-    else if (fault.kind === "short-writes") {
-      files.shortenWrites({ mostBytes: 1 + random.below(1500), times: Number.POSITIVE_INFINITY });
-    } else {
-      const code = fault.operation === "open" ? "EMFILE" : "EIO";
-      const path = random.chance(0.8) ? /seg-|data$/ : undefined;
-      const times = fault.operation === "sync" ? 1 : 1 + random.below(3);
-      files.fail({ operation: fault.operation, code, path, skip: random.below(8), times });
-    }
+    inject(fault, this.#world.files, this.#world.random);
   }
 
   #start(): void {
@@ -429,43 +420,9 @@ export class BrokerProcess {
     try {
       piece();
     } catch (error) {
-      const ofTheDisk =
-        error instanceof FileSystemError ||
-        error instanceof LogReadError ||
-        error instanceof DataDirectoryError ||
-        (error instanceof StorageError && this.#end !== undefined);
+      const ofTheDisk = isOfTheDisk(error) || (error instanceof StorageError && this.#end !== undefined);
       if (!ofTheDisk || !(this.#faulty || this.#end !== undefined)) throw error;
       this.#world.record(`failed ${error.message}`);
     }
   }
-}
-
-/** Somebody who waits for the acknowledgement of a publish. */
-class AwaitingPublisher implements Publisher {
-  readonly #model: Model;
-  readonly #dead: () => boolean;
-  #end: number;
-
-  constructor(end: number, model: Model, dead: () => boolean) {
-    this.#end = end;
-    this.#model = model;
-    this.#dead = dead;
-  }
-
-  settle(head: number): boolean {
-    if (this.#dead()) return true;
-    this.#model.acknowledged(Math.min(head, this.#end));
-    return head >= this.#end;
-  }
-
-  rejected(from: number): number {
-    this.#end = Math.min(this.#end, from);
-    return 0;
-  }
-
-  froze(head: number): void {
-    this.settle(head);
-  }
-
-  roomMade(): void {}
 }
