@@ -2,6 +2,7 @@ import { FileSystemError } from "./file-system.ts";
 import { MemoryFileSystem } from "./file-system-memory.ts";
 import type { Operation } from "./memory-device.ts";
 import { DirectoryNode, FileNode, type MemoryNode } from "./memory-nodes.ts";
+import type { Pages } from "./memory-pages.ts";
 import { SeededRandom } from "./random-seeded.ts";
 import { type FaultTarget, SimulatedDevice } from "./simulated-device.ts";
 import { DirectoryJournal } from "./simulated-entries.ts";
@@ -143,6 +144,13 @@ export class SimulatedFileSystem extends MemoryFileSystem {
     return new SimulatedFileSystem({ ...options, seed }, { root: this.root, lastNumber: this.#device.nextNumber() });
   }
 
+  /** A disk at rest with what readers see now, all of it durable, while this file system goes on. */
+  copyAsSeen(options: SimulatedOptions = {}): SimulatedFileSystem {
+    const image = new SimulatedFileSystem({ seed: options.seed ?? this.#device.random.word(), turns: options.turns });
+    copyEntries(this.root, image.root, image.#device, new Map());
+    return image;
+  }
+
   /** What a power cut now may leave, while this file system goes on. The image is at rest, without faults or locks. */
   imageAfterPowerCut(options: CutOptions = {}): SimulatedFileSystem {
     const seed = options.seed ?? this.#device.random.word();
@@ -150,6 +158,30 @@ export class SimulatedFileSystem extends MemoryFileSystem {
     new Restoration(image.#device, new SeededRandom(seed), options.style).fill(this.root, image.root);
     return image;
   }
+}
+
+/** Copies a tree of inodes as every reader sees it; `copied` keeps one copy for each file, however many names it has. */
+function copyEntries(
+  from: DirectoryNode,
+  to: DirectoryNode,
+  device: SimulatedDevice,
+  copied: Map<FileNode, FileNode>,
+): void {
+  for (const [name, node] of from.entries) {
+    if (node instanceof DirectoryNode) {
+      const copy = device.createDirectory();
+      copyEntries(node, copy, device, copied);
+      to.entries.set(name, copy);
+      continue;
+    }
+    // Every file of a simulated disk has such pages.
+    const pages = (node.pages as Pages).clone();
+    const copy = copied.get(node) ?? new FileNode(device.nextNumber(), pages, FileJournal.of(pages));
+    copied.set(node, copy);
+    copy.links += 1;
+    to.entries.set(name, copy);
+  }
+  to.journal!.settle(to.entries);
 }
 
 /** Copies a tree of inodes as a power cut leaves it. */

@@ -302,6 +302,22 @@ describe("power cut", () => {
   });
 });
 
+describe("copy", () => {
+  it("holds what readers see, also what a failed barrier lost, and all of it is durable", () => {
+    const { files, file } = diskWith("old");
+    files.makeDirectory("/d");
+    write(file, "new", 0);
+    files.fail({ operation: "sync", code: "EIO" });
+    expect(() => file.sync("data")).toThrow();
+    const copy = files.copyAsSeen();
+    write(file, "!!!", 0);
+    for (const style of styles) {
+      const image = copy.imageAfterPowerCut({ style });
+      expect([textOf(image, "/f"), image.stat("/d")?.kind]).toEqual(["new", "directory"]);
+    }
+  });
+});
+
 describe("killed process", () => {
   it("leaves all that was written to the next one, and no more of it durable than before", () => {
     const { files, file } = diskWith("old");

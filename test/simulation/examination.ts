@@ -86,7 +86,7 @@ function checkReadOnly(end: End, { readOnly, losses }: RecoveredLog, { maxSegmen
 
 /** A disk at rest with the same bytes. */
 function copyOf(files: SimulatedFileSystem): SimulatedFileSystem {
-  return files.imageAfterPowerCut({ style: "kept", seed: 1, turns: "manual" });
+  return files.copyAsSeen({ seed: 1, turns: "manual" });
 }
 
 function recover(files: FileSystem, { codec, setup }: Examiner, ignoreLossCaps = false): RecoveredLog {

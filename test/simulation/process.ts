@@ -127,7 +127,7 @@ export class BrokerProcess {
     if (this.#end !== undefined) return this.#end;
     const { files, random, record } = this.#world;
     record(kind);
-    const cached = files.imageAfterPowerCut({ style: "kept", seed: 1, turns: "manual" });
+    const cached = files.copyAsSeen({ seed: 1, turns: "manual" });
     const durableOnly = files.imageAfterPowerCut({ style: "lost", seed: 1, turns: "manual" });
     files.onOperation = undefined;
     for (const path of this.#synced) this.#model.syncedCheckpoints.add(path);
