@@ -7,15 +7,13 @@ import { holeOf } from "./log-survey.ts";
 import { PatchyFile } from "./patchy-file.ts";
 import { type LostSpan, Salvage } from "./salvage.ts";
 import { SEGMENT_HEADER_LENGTH } from "./segment.ts";
-import type { SegmentEntry } from "./segment-entry.ts";
+import { INDEXED_SEGMENTS, type SegmentEntry } from "./segment-entry.ts";
 import type { TailCache } from "./tail-cache.ts";
 
 const WINDOW_BYTES = 256 * 1024;
 const WINDOW_RECORDS = 2048;
 /** Groups that read at different places each keep their window; more places than this take turns. */
 const WINDOWS = 4;
-/** Sealed segments that are kept open for reading. */
-const OPEN_SEGMENTS = 16;
 
 /** A record that cannot be handed out: its bytes are not what was written. */
 export class LogReadError extends Error {
@@ -59,6 +57,7 @@ export class LogReader {
   readonly #tailCache: TailCache | undefined;
   readonly #watch: DamageWatch;
   readonly #windows: Window[] = [];
+  /** Sealed segments that are kept open, the one unused for longest first. */
   readonly #openForReading: SegmentEntry[] = [];
   readonly #result = new Float64Array(4);
 
@@ -262,10 +261,11 @@ export class LogReader {
     if (known >= 0) this.#openForReading.splice(known, 1);
     this.#openForReading.push(segment);
     if (segment.file === undefined) segment.file = this.#open(segment.path);
-    if (this.#openForReading.length > OPEN_SEGMENTS) {
+    if (this.#openForReading.length > INDEXED_SEGMENTS) {
       const oldest = this.#openForReading.shift() as SegmentEntry;
       oldest.file?.close();
       oldest.file = undefined;
+      oldest.forgetAnchors();
     }
     return segment.file;
   }

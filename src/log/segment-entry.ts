@@ -5,6 +5,11 @@ import type { Hole } from "./segment-chain.ts";
 const ANCHOR_SPACING_BYTES = 64 * 1024;
 /** Above this every second one goes and the distance doubles: a segment of any size costs 16 KiB at most. */
 const MAX_ANCHORS = 1024;
+/**
+ * Sealed segments whose anchors are kept: the newest, and as many that are being read. So the whole index of a log of any
+ * size costs some 0.5 MiB at most; a segment that is read again after a while gets its anchors anew.
+ */
+export const INDEXED_SEGMENTS = 16;
 
 /** One segment of a log as the running broker knows it: its place in the log, and a sparse index into its file. */
 export class SegmentEntry {
@@ -74,6 +79,13 @@ export class SegmentEntry {
   /** Places in the file that are known. */
   get anchorCount(): number {
     return this.#anchorOffsets.length;
+  }
+
+  /** Forgets all places but that of the first record. */
+  forgetAnchors(): void {
+    this.#anchorOffsets.length = 1;
+    this.#anchorPositions.length = 1;
+    this.#anchorSpacing = ANCHOR_SPACING_BYTES;
   }
 
   /** Forgets the records behind the first `count`, which end at `end`: they were never written. */

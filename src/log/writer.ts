@@ -18,7 +18,7 @@ import { IdentityCheck } from "./file-identity.ts";
 import { PendingRecords } from "./pending-records.ts";
 import type { Refusal } from "./refusal.ts";
 import { SEGMENT_FOOTER_LENGTH, SEGMENT_HEADER_LENGTH } from "./segment.ts";
-import type { SegmentEntry } from "./segment-entry.ts";
+import { INDEXED_SEGMENTS, type SegmentEntry } from "./segment-entry.ts";
 import { type Creation, SegmentMaker } from "./segment-maker.ts";
 import { type RemovalDone, SegmentRemoval } from "./segment-removal.ts";
 import { wholeBlocks } from "./tail-block.ts";
@@ -388,6 +388,8 @@ export class LogWriter {
       segment.sealed = true;
       segment.file?.close();
       segment.file = undefined;
+      const older = this.segments[this.segments.indexOf(segment) - INDEXED_SEGMENTS];
+      if (older?.file === undefined) older?.forgetAnchors();
       const next = this.#pending.nextSegment;
       if (next.file === undefined) this.#create(next, undefined);
     }
