@@ -1,7 +1,7 @@
 /*
  * How long a start takes over a log of a known size, beside a plain sequential read of the same files, and the offline
- * verbs that read all of it. Every round runs all rows and begins with another one: a disk that is slower after each burst
- * would always be so for the same row otherwise.
+ * verbs that read all of it. Every round runs all rows, in an order of its own: a disk that is slower after each burst of
+ * writes would always be so for the same row otherwise.
  *
  *     npm run bench -- --recovery [--size MIB] [--payload BYTES] [--rounds N] [--dir DIR] [--json FILE]
  */
@@ -162,12 +162,16 @@ interface Row {
   readonly wanted?: number;
 }
 
-const COPY = path.join(parent, "copy");
+/** Not there when a row begins, and gone after it. */
+const SCRATCH = path.join(parent, "scratch");
 
 const ROWS = {
   read: { name: "plain read, 1 MiB at a time", run: () => seconds(() => readPlainly(segmentsOf(large))) },
-  copy: { name: "plain copy, 1 MiB at a time, fsync", run: () => seconds(() => copyPlainly(segmentsOf(large), COPY)) },
-  empty: { name: "start, empty directory", run: () => start(empty) },
+  copy: {
+    name: "plain copy, 1 MiB at a time, fsync",
+    run: () => seconds(() => copyPlainly(segmentsOf(large), SCRATCH)),
+  },
+  empty: { name: "start, empty directory", run: () => start(SCRATCH) },
   clean: { name: "start after a clean stop", run: () => start(large), by: "read", wanted: 0.2 },
   killed: {
     name: "start after kill -9",
@@ -180,21 +184,27 @@ const ROWS = {
   },
   full: { name: "start with --full-scan", run: () => start(large, "--full-scan"), by: "read", wanted: 1.5 },
   scrub: { name: "scrub", run: () => verb("scrub", "--data-dir", large), by: "read" },
-  backup: { name: "backup", run: () => verb("backup", "--data-dir", large, "--out", COPY), by: "copy" },
+  backup: { name: "backup", run: () => verb("backup", "--data-dir", large, "--out", SCRATCH), by: "copy" },
 } satisfies Record<string, Row>;
 
 type RowName = keyof typeof ROWS;
 const ROW_NAMES = Object.keys(ROWS) as RowName[];
 const STARTS: readonly RowName[] = ["clean", "killed", "full"];
 
-async function measure(cache: Cache, round: number): Promise<Round> {
+function shuffled<T>(list: readonly T[]): T[] {
+  return list
+    .map((value) => ({ value, place: Math.random() }))
+    .sort((a, b) => a.place - b.place)
+    .map(({ value }) => value);
+}
+
+async function measure(cache: Cache): Promise<Round> {
   const result: Partial<Round> = {};
-  const first = (round * 3) % ROW_NAMES.length;
-  for (const name of [...ROW_NAMES.slice(first), ...ROW_NAMES.slice(0, first)]) {
+  for (const name of shuffled(ROW_NAMES)) {
     const row: Row = ROWS[name];
     await prepare(cache);
     result[name] = await row.run(cache);
-    rmSync(COPY, { recursive: true, force: true });
+    rmSync(SCRATCH, { recursive: true, force: true });
   }
   return result as Round;
 }
@@ -253,7 +263,7 @@ try {
   await build(small, Math.max(SEGMENT_BYTES, sizeBytes * SMALL_LOG_SHARE));
   for (let round = 0; round < Number(values.rounds); round++) {
     for (const [cache, list] of rounds) {
-      const result = await measure(cache, round);
+      const result = await measure(cache);
       list.push(result);
       const cells = Object.entries(result).map(([row, value]) => `${row} ${value.toFixed(3)}`);
       process.stderr.write(`round ${round + 1} ${cache}  ${cells.join("  ")}\n`);
