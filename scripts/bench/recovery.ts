@@ -39,8 +39,6 @@ const MIB = 1 << 20;
 /** What a record without key and headers is longer than its payload (storage.md 3). */
 const FRAME_BYTES = 44;
 const SEGMENT_BYTES = 64 * MIB;
-/** Of the log whose memory is compared with that of the large one. */
-const SMALL_LOG_SHARE = 1 / 16;
 const CRASH_RECORDS = 1000;
 const FLAGS = ["--compression", "none"];
 
@@ -50,6 +48,7 @@ type Round = Record<RowName, number>;
 
 const payloadBytes = Number(values.payload);
 const sizeBytes = Number(values.size) * MIB;
+if (!(sizeBytes >= SEGMENT_BYTES)) throw new Error(`--size ${values.size}: at least ${SEGMENT_BYTES / MIB}`);
 const parent = mkdtempSync(path.join(values.dir, "ironbus-bench-"));
 const large = path.join(parent, "large");
 const small = path.join(parent, "small");
@@ -260,7 +259,7 @@ const memory: Record<string, number[]> = { empty: [], small: [], large: [], smal
 try {
   for (const directory of [empty, small, large]) mkdirSync(directory);
   await build(large, sizeBytes);
-  await build(small, Math.max(SEGMENT_BYTES, sizeBytes * SMALL_LOG_SHARE));
+  await build(small, SEGMENT_BYTES);
   for (let round = 0; round < Number(values.rounds); round++) {
     for (const [cache, list] of rounds) {
       const result = await measure(cache);
@@ -283,7 +282,7 @@ try {
   printReport(machine, bytes, rounds);
   const mb = (list: readonly number[]) => median(list).toFixed(1);
   process.stdout.write(
-    `\nRssAnon at the ready line, MB: empty ${mb(memory.empty)}, a sixteenth of the log ${mb(memory.small)}, ` +
+    `\nRssAnon at the ready line, MB: empty ${mb(memory.empty)}, 64 MiB ${mb(memory.small)}, ` +
       `the log ${mb(memory.large)}; with --full-scan ${mb(memory.smallFull)} and ${mb(memory.largeFull)}\n`,
   );
 } finally {
