@@ -1,6 +1,7 @@
 import type { Codec } from "../runtime/codec.ts";
 import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import { unacceptedLosses } from "./accepted-losses.ts";
+import { isDiskFull } from "./disk-full.ts";
 import type { Gap } from "./gap.ts";
 import { layoutNeedsMarker, writeLayoutMarker } from "./layout-marker.ts";
 import { LOSS_REASONS, type LossEvent, skippedBytes, writeLossReport } from "./loss-report.ts";
@@ -86,8 +87,11 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
     }
   };
   if (needsMarker) bestEffort(() => writeLayoutMarker(files, root, codec));
-  const quarantined = execute(files, root, plan, options, bestEffort);
-  if (plan.losses.length > 0) bestEffort(() => writeLossReport(files, root, plan.losses));
+  const quarantined = keepCopies(files, root, plan, options, bestEffort);
+  // Before the cut: a start that ends right behind it leaves a log in which nothing is missing any more.
+  const reported = plan.losses.length === 0 || reportIfRoom(files, root, plan.losses, bestEffort);
+  execute(files, root, plan, bestEffort);
+  if (!reported) bestEffort(() => writeLossReport(files, root, plan.losses));
 
   return { ...resultOf(plan), quarantined, problems, readOnly: undefined };
 }
@@ -98,12 +102,27 @@ function resultOf(plan: RecoveryPlan): Omit<RecoveredLog, "quarantined" | "probl
   return { segments, resumable, nextSegmentId, nextOffset, nextSequence, earliestOffset, durableBytes, losses, gaps };
 }
 
-/**
- * Copies, then cuts and removes, and makes what stays durable: a killed process may have left the end of the last
- * segment, its footer or its very name to the page cache, and from here on all of it counts as being on the disk.
- * Returns the events that were copied.
- */
-function execute(
+/** False when the disk is full: the cut may make the room that the report needs. */
+function reportIfRoom(
+  files: FileSystem,
+  root: string,
+  losses: readonly LossEvent[],
+  bestEffort: (step: () => void) => void,
+): boolean {
+  let full = false;
+  bestEffort(() => {
+    try {
+      writeLossReport(files, root, losses);
+    } catch (error) {
+      full = error instanceof FileSystemError && isDiskFull(error);
+      if (!full) throw error;
+    }
+  });
+  return !full;
+}
+
+/** Copies what is damaged to quarantine; returns the events that were copied. */
+function keepCopies(
   files: FileSystem,
   root: string,
   plan: RecoveryPlan,
@@ -119,6 +138,14 @@ function execute(
       if (quarantineFrom(files, root, path, span, options.maxQuarantineBytes)) quarantined.push(event);
     });
   }
+  return quarantined;
+}
+
+/**
+ * Cuts and removes, and makes what stays durable: a killed process may have left the end of the last segment, its footer
+ * or its very name to the page cache, and from here on all of it counts as being on the disk.
+ */
+function execute(files: FileSystem, root: string, plan: RecoveryPlan, bestEffort: (step: () => void) => void): void {
   const last = plan.segments.at(-1);
   if (last !== undefined) {
     const sync = (): void => cutAndSync(files, last.path, plan.cut?.length);
@@ -128,7 +155,6 @@ function execute(
   }
   for (const path of plan.removals) files.remove(path);
   if (last !== undefined || plan.removals.length > 0) files.syncDirectory(root);
-  return quarantined;
 }
 
 function cutAndSync(files: FileSystem, path: string, length: number | undefined): void {

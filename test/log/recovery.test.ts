@@ -561,6 +561,29 @@ describe("recovery and a failing disk", () => {
     expect(tree(end)).toEqual(tree(files));
   });
 
+  it("storage.md 19: after a cut of power at any step, the loss is in the next report or in the one on the disk", () => {
+    const files = damaged();
+    const images: SimulatedFileSystem[] = [];
+    files.onOperation = () => {
+      for (let i = 0; i < 6; i++) images.push(files.imageAfterPowerCut({ seed: images.length + 1 }));
+    };
+    const { losses } = recover(files);
+    let cutAlready = 0;
+    for (const image of images) {
+      if (recover(image).losses.length === 0) cutAlready++;
+      expect(parseLossReport(new TextDecoder().decode(get(image, REPORT)))).toEqual(losses);
+    }
+    expect(cutAlready).toBeGreaterThan(5);
+  });
+
+  it("storage.md 19: a report for which the disk is too full is written once the cut has made room", () => {
+    const files = damaged();
+    files.fail({ operation: "write", path: /recovery-report/, code: "ENOSPC" });
+    const { losses, problems } = recover(files);
+    expect(problems).toEqual([]);
+    expect(parseLossReport(new TextDecoder().decode(get(files, REPORT)))).toEqual(losses);
+  });
+
   it("strict: a read error or a short read is an error and cuts nothing", () => {
     let failures = 0;
     for (let skip = 0; skip < 12; skip++) {
