@@ -96,6 +96,8 @@ export class LogWriter {
   #durableHead: number;
   /** A segment is being made, or a barrier of its own runs: nothing else may. */
   #busy = false;
+  /** It is a segment that is being made. */
+  #creating = false;
   /** Batches with the I/O thread. It takes them one by one, so there is one barrier at a time. */
   #flying = 0;
   /** The segment of the last of them. */
@@ -287,7 +289,13 @@ export class LogWriter {
       this.#admission.removed(segment.end - SEGMENT_HEADER_LENGTH);
       forget(segment);
     };
-    return this.#removal.begin(count, mayGo, forgotten, done);
+    const ended: RemovalDone = (removed, error) => {
+      // The barrier that failed was over the new segment's name too, and the next one would not tell (storage.md 17).
+      const lost = error instanceof FileSystemError && error.operation.startsWith("sync");
+      if (lost && this.#creating) this.#freeze(error);
+      done(removed, error);
+    };
+    return this.#removal.begin(count, mayGo, forgotten, ended);
   }
 
   /** Writes and syncs what is pending, at every durability level, then releases the files. */
@@ -449,9 +457,11 @@ export class LogWriter {
     // A leftover of that name is removed, and in another directory it would be another log's segment.
     if (!this.#identityHolds(true)) return;
     this.#busy = true;
+    this.#creating = true;
     this.#batchStartedMs = this.#clock.monotonicMs();
     this.#maker.create(segment, (creation) => {
       this.#busy = false;
+      this.#creating = false;
       this.#batchStartedMs = undefined;
       this.#created(segment, creation);
     });

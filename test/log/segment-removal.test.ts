@@ -97,6 +97,19 @@ describe("storage.md 14.5: removal of the oldest segments", () => {
     expect(test.payloads()).toEqual(numbered(9, 6));
   });
 
+  it("storage.md 17: a failed barrier freezes while a segment is made: it was over that one's name too", async () => {
+    const test = fiveSegments();
+    test.append(numbered(5, 13));
+    test.log.pump();
+    while (test.files.stat(segmentPath(5)) === undefined) expect(test.files.step()).toBe(true);
+    test.files.fail({ operation: "sync-directory", path: /data$/, code: "EIO" });
+    expect(remove(test, 1)).toEqual([`0 sync-directory ${ROOT}: EIO`]);
+    expect(test.log.frozen?.message).toContain("EIO");
+    // What the sealed segment took is acknowledged, and nothing of the new one.
+    expect(test.log.visibleHead).toBe(15);
+    await test.close();
+  });
+
   it("records are published, rolled and read while it runs", () => {
     const test = fiveSegments();
     test.files.holdBarriers(/data$/);
