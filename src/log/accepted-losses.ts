@@ -10,8 +10,8 @@ import { readExactly } from "./read-exactly.ts";
 
 export const ACCEPTED_LOSSES_FILE = "repair-accepted.json";
 
-/** Above this it is not a file of ours. */
-const MAX_FILE_BYTES = 4 * 1024 * 1024;
+/** Some 300,000 spans. Above this it is not a file of ours. */
+const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
 /**
  * The events of `losses` that nobody has accepted: those that do not lie within an accepted span of the same segment. A
@@ -19,13 +19,14 @@ const MAX_FILE_BYTES = 4 * 1024 * 1024;
  */
 export function unacceptedLosses(files: FileSystem, root: string, losses: readonly LossEvent[]): readonly LossEvent[] {
   if (losses.length === 0) return losses;
-  const accepted = readAcceptedLosses(files, root);
-  return losses.filter(
-    (event) =>
-      !accepted.some(
-        (span) => span.segmentId === event.segmentId && span.start <= event.start && event.end <= span.end,
-      ),
-  );
+  const accepted = new Map<number, Span[]>();
+  for (const span of readAcceptedLosses(files, root)) {
+    const others = accepted.get(span.segmentId);
+    if (others === undefined) accepted.set(span.segmentId, [span]);
+    else others.push(span);
+  }
+  for (const [segmentId, spans] of accepted) accepted.set(segmentId, outermost(spans));
+  return losses.filter((event) => !liesWithin(accepted.get(event.segmentId) ?? [], event));
 }
 
 /** Makes `losses` the accepted ones, instead of those that were. Throws FileSystemError. */
@@ -37,6 +38,29 @@ export function writeAcceptedLosses(files: FileSystem, root: string, losses: rea
     files.remove(path);
     files.syncDirectory(root);
   }
+}
+
+type Span = Pick<LossEvent, "start" | "end">;
+
+/** Those that lie within no other one: both their begins and their ends ascend. */
+function outermost(spans: readonly Span[]): Span[] {
+  const kept: Span[] = [];
+  for (const span of spans.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
+    if (span.end > (kept.at(-1)?.end ?? -1)) kept.push(span);
+  }
+  return kept;
+}
+
+function liesWithin(spans: readonly Span[], { start, end }: Span): boolean {
+  let low = 0;
+  let high = spans.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (spans[middle].start <= start) low = middle + 1;
+    else high = middle;
+  }
+  // Of those that begin in time, the last one reaches furthest.
+  return low > 0 && spans[low - 1].end >= end;
 }
 
 function readAcceptedLosses(files: FileSystem, root: string): readonly LossEvent<string>[] {

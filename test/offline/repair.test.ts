@@ -150,13 +150,22 @@ describe("accepted losses", () => {
     expect(files.list(ROOT)).toEqual([]);
   });
 
+  it("cover any number of events, each by one look", () => {
+    const files = newFiles();
+    const events = Array.from({ length: 60_000 }, (_, index) => event(100_000 + index * 1000, 100_128 + index * 1000));
+    writeAcceptedLosses(files, ROOT, events);
+    expect(unacceptedLosses(files, ROOT, events)).toEqual([]);
+    const longer = { ...events[30_000], end: events[30_000].end + 1 };
+    expect(unacceptedLosses(files, ROOT, [...events.slice(0, 100), longer])).toEqual([longer]);
+  });
+
   it("a file that is none of ours accepts nothing", () => {
     const files = newFiles();
     for (const text of ["", "{}", '{"schema_version":2,"events":[]}', '{"schema_version":1,"events":[{}]}', "\u0000"]) {
       put(files, `${ROOT}/${ACCEPTED_LOSSES_FILE}`, ascii(text));
       expect(unacceptedLosses(files, ROOT, [event(1, 2)])).toEqual([event(1, 2)]);
     }
-    put(files, `${ROOT}/${ACCEPTED_LOSSES_FILE}`, new Uint8Array(5 * 1024 * 1024).fill(0x20));
+    put(files, `${ROOT}/${ACCEPTED_LOSSES_FILE}`, new Uint8Array(65 * 1024 * 1024).fill(0x20));
     expect(unacceptedLosses(files, ROOT, [event(1, 2)])).toEqual([event(1, 2)]);
   });
 });
