@@ -84,6 +84,7 @@ export class SegmentMaker {
       return file;
     } catch (error) {
       this.#discard(segment, file);
+      this.#directory.sync("full");
       throw error;
     }
   }
@@ -114,7 +115,15 @@ export class SegmentMaker {
     };
     const refuse = (error: FileSystemError): void => {
       this.#discard(segment, file);
-      done(mayPass(error) ? { refused: error } : { failed: error });
+      // Until it is made again, perhaps hours from now, a power cut must not bring back a file that never had a header.
+      this.#queue.submit({
+        file: this.#directory,
+        barrier: "full",
+        done: (failure) => {
+          if (failure !== undefined) done({ failed: failure });
+          else done(mayPass(error) ? { refused: error } : { failed: error });
+        },
+      });
     };
     const begin = (): void => {
       const buffer = this.#headerWrite(segment);

@@ -39,6 +39,23 @@ describe("a disk that is full while the log runs", () => {
     expect(test.log.refusal).toBeUndefined();
   });
 
+  it("a segment that was made in vain does not come back with a power cut", () => {
+    const files = newDisk();
+    files.fail({ operation: "write", path: /seg-/, code: "ENOSPC", times: 2 });
+    const test = new TestLog({}, files);
+    // As the broker makes them: from here on a lone segment without a header is a damaged one.
+    files.open(`${ROOT}/cursor.ckpt`, "create").close();
+    files.syncDirectory(ROOT);
+    test.clock.advance(1000);
+    test.commit(["refused"]);
+    expect(test.told).toEqual(["rejected 0 disk-full"]);
+    for (let seed = 1; seed <= 30; seed++) {
+      const image = files.imageAfterPowerCut({ seed, turns: "manual" });
+      expect(image.stat(segmentPath(0))).toBeUndefined();
+      expect(new TestLog({}, image).log.losses).toEqual([]);
+    }
+  });
+
   it("waits a second before the next try, without a sign of room", () => {
     const test = new TestLog();
     test.files.limitSpace(0);
