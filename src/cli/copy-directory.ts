@@ -2,7 +2,7 @@ import { type BackupReport, backUp } from "../offline/backup.ts";
 import type { Manifest } from "../offline/manifest.ts";
 import { restore } from "../offline/restore.ts";
 import { createRuntime } from "../runtime/runtime.ts";
-import { adoptOwner } from "./adopt-owner.ts";
+import { OwnerAdoption } from "./adopt-owner.ts";
 import { jsonString } from "./envelope.ts";
 import { withProgress } from "./progress.ts";
 import { storageFailure } from "./storage-failure.ts";
@@ -26,6 +26,7 @@ export async function runBackup(
   { output }: Context,
 ): Promise<number> {
   const { runtime } = createRuntime();
+  const adoption = new OwnerAdoption(directory);
   let report: BackupReport;
   try {
     report = withProgress("backup", !json && !output.captures, (progress) =>
@@ -34,7 +35,7 @@ export async function runBackup(
   } catch (error) {
     throw storageFailure(error, "backing up", directory);
   } finally {
-    adoptOwner(directory);
+    adoption.finish();
   }
   const { manifest, bytes } = report;
   if (json) {
@@ -64,6 +65,7 @@ export async function runRestore(
   { output }: Context,
 ): Promise<number> {
   const { runtime } = createRuntime();
+  const adoption = new OwnerAdoption(directory);
   try {
     const { manifest, bytes } = withProgress("restore", !json && !output.captures, (progress) =>
       restore(runtime.files, runtime.codec, { from, dataDirectory: directory, force, progress }),
@@ -78,7 +80,7 @@ export async function runRestore(
   } catch (error) {
     throw storageFailure(error, "restoring into", directory);
   } finally {
-    adoptOwner(directory);
+    adoption.finish();
   }
   await output.flush();
   return 0;

@@ -1,7 +1,7 @@
 import { type Repair, repair } from "../offline/repair.ts";
 import { type Damage, damageOf, type ScrubbedLog, type ScrubOptions, scrub } from "../offline/scrub.ts";
 import { createRuntime } from "../runtime/runtime.ts";
-import { adoptOwner } from "./adopt-owner.ts";
+import { OwnerAdoption } from "./adopt-owner.ts";
 import { damageJson, eventsJson, outcomeJson } from "./damage-report.ts";
 import { exitCodeOf, type InspectOptions, lossFailure, summaryLines } from "./inspect.ts";
 import { withProgress } from "./progress.ts";
@@ -22,6 +22,7 @@ export async function runRepair(
 ): Promise<number> {
   const { runtime } = createRuntime();
   const { files, codec } = runtime;
+  const adoption = apply ? new OwnerAdoption(directory) : undefined;
   let found: Repair;
   try {
     found = withProgress("repair", !json && !output.captures, (progress) => {
@@ -31,7 +32,7 @@ export async function runRepair(
   } catch (error) {
     throw storageFailure(error, apply ? "repairing" : "reading", directory);
   } finally {
-    if (apply) adoptOwner(directory);
+    adoption?.finish();
   }
   const damage = damageOf(found.logs);
   if (json) {
