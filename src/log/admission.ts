@@ -48,6 +48,9 @@ export class Admission {
   #physicalBytes = 0;
   #todayBytes = 0;
   #day: number;
+  /** The day before the clock last turned, and its bytes: a clock that is set back goes on where it was. */
+  #otherDay = Number.NEGATIVE_INFINITY;
+  #otherDayBytes = 0;
   #sampledMs = Number.NEGATIVE_INFINITY;
   /** The free space, while it is too little. */
   #tooFewFreeBytes: number | undefined;
@@ -187,8 +190,11 @@ export class Admission {
   #turnDay(): void {
     const day = this.#today();
     if (day === this.#day) return;
+    const bytes = day === this.#otherDay ? this.#otherDayBytes : 0;
+    this.#otherDay = this.#day;
+    this.#otherDayBytes = this.#todayBytes;
     this.#day = day;
-    this.#todayBytes = 0;
+    this.#todayBytes = bytes;
   }
 
   #today(): number {

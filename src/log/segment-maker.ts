@@ -73,6 +73,8 @@ export class SegmentMaker {
 
   /** Creation at start, where waiting is fine and an error is the caller's. Throws FileSystemError. */
   createNow(segment: SegmentEntry): File {
+    const noRoom = this.#noRoomToFormat(segment);
+    if (noRoom !== undefined) throw noRoom;
     const file = this.#openNew(segment);
     try {
       if (this.#direct) formatNow(this.#files, file, this.#maxSegmentBytes);
@@ -89,9 +91,14 @@ export class SegmentMaker {
     }
   }
 
-  /** Creation off the main thread. `done` may be called before this returns when not even the file could be opened. */
+  /** Creation off the main thread. `done` may be called before this returns when not even the file could be opened, or would not fit. */
   create(segment: SegmentEntry, done: (creation: Creation) => void): void {
     let file: File;
+    const noRoom = this.#noRoomToFormat(segment);
+    if (noRoom !== undefined) {
+      done({ refused: noRoom });
+      return;
+    }
     try {
       file = this.#openNew(segment);
     } catch (error) {
@@ -146,6 +153,25 @@ export class SegmentMaker {
       if (error !== undefined) refuse(error);
       else barrier(file, "full", begin);
     });
+  }
+
+  /**
+   * Formatting takes all of a segment's bytes. On a disk that is full it would take what others have left, only to give it
+   * back, with every try.
+   */
+  #noRoomToFormat({ path }: SegmentEntry): FileSystemError | undefined {
+    if (!this.#direct) return undefined;
+    const free = this.#freeBytes();
+    if (free === undefined || free >= this.#maxSegmentBytes) return undefined;
+    return new FileSystemError("ENOSPC", "format", path, `ENOSPC, ${free} of ${this.#maxSegmentBytes} bytes free`);
+  }
+
+  #freeBytes(): number | undefined {
+    try {
+      return this.#files.freeSpace(this.#directory.path)?.freeBytes;
+    } catch {
+      return undefined;
+    }
   }
 
   #openNew(segment: SegmentEntry): File {

@@ -505,7 +505,14 @@ export class LogWriter {
     const active = this.#active;
     active?.rewind(from - active.baseOffset, active.visibleEnd);
     this.#pending.drop();
-    this.#pending.mintFrom(from, active, nextSegmentId);
+    try {
+      this.#pending.mintFrom(from, active, nextSegmentId);
+    } catch (error) {
+      // Direct writes go on from the segment's last block, and it cannot be read.
+      if (!(error instanceof FileSystemError)) throw error;
+      this.#freeze(error);
+      return;
+    }
     this.#admission.reset(recordBytesOf(this.segments));
     this.#policy.givenUp();
     this.#events.rejected(from, refusal);

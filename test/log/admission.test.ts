@@ -114,6 +114,22 @@ describe("daily write budget", () => {
     expect(test.append(["taken"])).toBe(1);
   });
 
+  it("is not given anew by a clock that is set back over midnight and forth", () => {
+    const midnight = Date.UTC(2025, 0, 2);
+    let wallMs = midnight - 1;
+    const clock = new SimulatedClock();
+    clock.wallMs = () => wallMs;
+    const test = new TestLog({ dailyWriteBudgetBytes: 100 }, newDisk(), clock);
+    for (let turn = 0; turn < 10; turn++) {
+      test.commit(["x".repeat(500)]);
+      expect(test.log.refusal?.kind).toBe("daily-budget");
+      wallMs = wallMs < midnight ? midnight : midnight - 1;
+    }
+    expect(test.log.nextOffset).toBe(2);
+    wallMs = midnight + DAY_MS;
+    expect(test.append(["taken"])).toBe(1);
+  });
+
   it("is named before the byte cap, so that nothing is removed in vain", () => {
     const test = new TestLog({ dailyWriteBudgetBytes: 100, maxTotalBytes: 100 });
     test.commit(["x".repeat(500)]);

@@ -56,6 +56,35 @@ describe("a disk that is full while the log runs", () => {
     }
   });
 
+  it("direct: does not fill what is left of the disk with the zeros of a segment that does not fit", () => {
+    const files = newDisk();
+    const maxSegmentBytes = 64 * 1024;
+    const test = new TestLog({ directWrites: true, maxSegmentBytes }, files);
+    test.commit(bulky(5, 0));
+    files.limitSpace(maxSegmentBytes - 1);
+    const touched: string[] = [];
+    files.onOperation = (operation, path) => touched.push(`${operation} ${path}`);
+    test.commit(bulky(40, 5));
+    expect(test.log.refusal?.kind).toBe("disk-full");
+    expect(touched.filter((step) => step.endsWith(segmentPath(1)))).toEqual([]);
+    files.limitSpace(10 * maxSegmentBytes);
+    test.clock.advance(1000);
+    test.commit(bulky(40, test.log.nextOffset));
+    expect(test.log.refusal).toBeUndefined();
+    expect(test.log.segments).toHaveLength(3);
+  });
+
+  it("direct: a last block that cannot be read back freezes, and publishers hear of it", () => {
+    const test = new TestLog({ directWrites: true, maxSegmentBytes: 1024 * 1024 });
+    test.commit(numbered(10));
+    test.files.fail({ operation: "write", path: /seg-/, code: "ENOSPC" });
+    test.files.fail({ operation: "read", path: /seg-/, code: "EIO" });
+    test.commit(numbered(5, 10));
+    expect(test.log.frozen?.message).toContain("EIO");
+    expect(test.log.visibleHead).toBe(10);
+    expect(test.payloads()).toEqual(numbered(10));
+  });
+
   it("waits a second before the next try, without a sign of room", () => {
     const test = new TestLog();
     test.files.limitSpace(0);
