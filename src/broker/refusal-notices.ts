@@ -4,6 +4,7 @@ import type { FileSystemError } from "../runtime/file-system.ts";
 
 /** A cause that comes and goes is not told more often than this. */
 const AGAIN_AFTER_MS = 60_000;
+const MAX_REMEMBERED = 1024;
 const UNTIL_ROOM = "until there is room; reading and acknowledging go on, positions are kept in memory until they fit";
 
 /**
@@ -13,7 +14,8 @@ const UNTIL_ROOM = "until there is room; reading and acknowledging go on, positi
 export class RefusalNotices {
   readonly #warned: (message: string) => void;
   readonly #noted: (message: string) => void;
-  readonly #toldMs = new Map<Refusal["kind"] | "position", number>();
+  /** By kind of refusal, `position`, or text. */
+  readonly #toldMs = new Map<string, number>();
   #current: Refusal["kind"] | undefined;
   #told = false;
 
@@ -43,14 +45,17 @@ export class RefusalNotices {
 
   /** A step of recovery that could not be done without harm, or a position that could not be written and is kept. */
   failed(what: string, error: FileSystemError, nowMs: number): void {
-    if (isDiskFull(error) && (this.#current === "disk-full" || !this.#isDue("position", nowMs))) return;
-    this.#warned(`${what}: ${error.message}`);
+    const message = `${what}: ${error.message}`;
+    if (isDiskFull(error) && this.#current === "disk-full") return;
+    // A dead disk fails every save of every group.
+    if (this.#isDue(isDiskFull(error) ? "position" : message, nowMs)) this.#warned(message);
   }
 
-  #isDue(kind: Refusal["kind"] | "position", nowMs: number): boolean {
-    const toldMs = this.#toldMs.get(kind);
+  #isDue(what: string, nowMs: number): boolean {
+    const toldMs = this.#toldMs.get(what);
     if (toldMs !== undefined && nowMs - toldMs < AGAIN_AFTER_MS) return false;
-    this.#toldMs.set(kind, nowMs);
+    if (this.#toldMs.size >= MAX_REMEMBERED) this.#toldMs.clear();
+    this.#toldMs.set(what, nowMs);
     return true;
   }
 }

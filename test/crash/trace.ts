@@ -7,6 +7,8 @@ export interface Call {
   readonly path: string;
   /** What is written; empty for other calls. */
   readonly data: Buffer;
+  /** `data` is the beginning only: the trace has no more of it. */
+  readonly cutShort: boolean;
   /** Where a positioned write goes; -1 for others. */
   readonly position: number;
   /** The arguments behind the first one, as traced. */
@@ -63,11 +65,11 @@ function callOf(name: string, traced: string, result: number, begun: number, end
   const first = /^(?:\d+<([^>]*)>|"([^"]*)")(.*)$/s.exec(traced.slice(at));
   const rest = first?.[3] ?? "";
   const strings = [...rest.matchAll(/"([^"]*)"(\.\.\.)?/g)];
-  if (strings.some(([, , cut]) => cut !== undefined)) throw new Error(`a ${name} is cut short in the trace`);
   return {
     name,
     path: bytesOf(first?.[1] ?? first?.[2] ?? "").toString(),
     data: Buffer.concat(strings.map(([, hex]) => bytesOf(hex))),
+    cutShort: strings.some(([, , cut]) => cut !== undefined),
     position: name.startsWith("pwrite") ? Number(/, (\d+)(?:, [A-Z0|_]+)?$/.exec(rest)?.[1] ?? -1) : -1,
     rest,
     result,

@@ -11,6 +11,7 @@ afterEach(cleanUp);
 const LONE = 4;
 const BATCH = 400;
 const markerOf = (offset: number) => `<record ${offset}>`;
+const escaped = (text: string) => [...Buffer.from(text)].map((byte) => `\\x${byte.toString(16)}`).join("");
 const obstacle = whyNoTrace();
 
 /** What a broker does for some publishes, each alone and then many at once, over several segments, and for a consumer. */
@@ -96,7 +97,7 @@ describe.skipIf(obstacle !== undefined)(`the order of system calls ${obstacle ??
 
 describe("reading a trace", () => {
   it("joins what other threads interrupted, decodes paths and data, and knows failures", () => {
-    const path = [...Buffer.from("/d/seg-0000000000000000.log")].map((byte) => `\\x${byte.toString(16)}`).join("");
+    const path = escaped("/d/seg-0000000000000000.log");
     const calls = parseTrace(
       [
         `10 openat(AT_FDCWD<\\x2f>, "${path}", O_RDWR|O_CREAT|O_EXCL, 0666) = 9<${path}>`,
@@ -121,6 +122,9 @@ describe("reading a trace", () => {
   it("does not take what it cannot read, or what was cut short, for a trace", () => {
     expect(() => parseTrace("10 what is this")).toThrow("not a system call");
     expect(() => parseTrace("10 <... fsync resumed>) = 0")).toThrow("resumed before it began");
-    expect(() => parseTrace('10 write(1<\\x61>, "\\x61"..., 99999) = 99999')).toThrow("cut short");
+    const [file] = parseTrace('10 write(1<\\x61>, "\\x61"..., 99999) = 99999');
+    expect([file.cutShort, String(file.data)]).toEqual([true, "a"]);
+    const socket = parseTrace(`10 sendto(1<${escaped("socket:[1]")}>, "\\x61"..., 99999) = 99999`);
+    expect(() => acknowledgements(socket)).toThrow("cut short");
   });
 });

@@ -19,6 +19,7 @@ export function acknowledgements(calls: readonly Call[]): { readonly call: Call;
   const left = new Map<string, Buffer>();
   for (const call of calls) {
     if (!call.path.startsWith("socket:") || call.result <= 0) continue;
+    if (call.cutShort) throw new Error(`a ${call.name} to a socket is cut short in the trace`);
     const bytes = Buffer.concat([left.get(call.path) ?? Buffer.alloc(0), call.data.subarray(0, call.result)]);
     const offsets: number[] = [];
     let at = 0;

@@ -190,6 +190,28 @@ describe("README ruling 12: a data directory that is not what it was", () => {
     expect(test.log.visibleHead).toBe(3);
   });
 
+  it("nor is what another log has there touched, or read as if it were this one's", () => {
+    const test = new TestLog({ maxSegmentBytes: 184 });
+    test.commit(numbered(9));
+    const foreign = [1, 2, 3, 4].map((id) => segmentPath(id));
+    test.files.rename(ROOT, "/aside");
+    test.files.makeDirectory(ROOT);
+    for (const path of foreign) {
+      const file = test.files.open(path, "create-new");
+      file.write(Buffer.from("another log's"), 0, 13, 0);
+      file.close();
+    }
+    expect(() => test.payload(3)).toThrow("is not the log's any more");
+    expect(test.log.gaps).toEqual([]);
+    test.append(numbered(3, 9));
+    test.log.pump();
+    test.files.runAll();
+    expect(test.log.frozen?.message).toMatch(/was replaced/);
+    expect(test.log.isInPlace()).toBe(false);
+    for (const path of foreign) expect(test.files.stat(path)?.size).toBe(13);
+    expect(test.files.list(ROOT)).toHaveLength(foreign.length);
+  });
+
   it("is noticed while a barrier hangs", () => {
     const test = new TestLog();
     test.commit(numbered(3));
