@@ -74,18 +74,35 @@ export function requireDataDirectory(files: FileSystem, path: string): void {
 
 /**
  * Creates the directory `path` and its missing parents, mode 0700, so that a power cut takes none of them back: what is
- * in a directory is only as durable as the directory's name. Throws FileSystemError.
+ * in a directory is only as durable as the directory's name. One that is there may have been made a moment ago, by a start
+ * that ended before its barrier or by hand: its name gets one too. Throws FileSystemError.
  */
 export function makeDurableDirectory(files: FileSystem, path: string): void {
-  if (files.stat(path) !== undefined) return;
-  let existing = dirname(path);
-  const parents = [existing];
-  while (files.stat(existing) === undefined && dirname(existing) !== existing) {
-    existing = dirname(existing);
-    parents.push(existing);
+  let existing = path;
+  while (files.stat(existing) === undefined && dirname(existing) !== existing) existing = dirname(existing);
+  if (existing !== path) files.makeDirectory(path);
+  for (let parent = path; parent !== existing; ) {
+    parent = dirname(parent);
+    files.syncDirectory(parent);
   }
-  files.makeDirectory(path);
-  for (const parent of parents) files.syncDirectory(parent);
+  syncNames(files, existing);
+}
+
+/** What an ordinary user gets for a directory that he may pass and not read, and what a file system without such barriers says. */
+const NO_BARRIER = new Set(["EACCES", "EPERM", "EINVAL", "EROFS", "EOPNOTSUPP", "ENOTSUP"]);
+
+/** A barrier on every directory above `path`, up to where its file system is mounted. */
+function syncNames(files: FileSystem, path: string): void {
+  const device = files.stat(path)?.device;
+  for (let parent = dirname(path); ; parent = dirname(parent)) {
+    if (files.stat(parent)?.device !== device) return;
+    try {
+      files.syncDirectory(parent);
+    } catch (error) {
+      if (!(error instanceof FileSystemError) || !NO_BARRIER.has(error.code)) throw error;
+    }
+    if (dirname(parent) === parent) return;
+  }
 }
 
 function createIfAbsent(files: FileSystem, path: string): void {

@@ -22,6 +22,40 @@ function markerFile(version: number, writeNumber = 1): Uint8Array {
   return bytes;
 }
 
+describe("the name of the data directory", () => {
+  it("survives a power cut, whoever made it and whatever became of the start that did", () => {
+    const path = "/srv/queue/data";
+    const killed = new SimulatedFileSystem({ turns: "manual" });
+    killed.fail({ operation: "sync-directory", path: /./, code: "EMFILE" });
+    expect(thrown(() => openDataDirectory(killed, codec, path)).kind).toBe("CannotCreate");
+    const byHand = new SimulatedFileSystem({ turns: "manual" });
+    byHand.makeDirectory(path);
+    for (const files of [new SimulatedFileSystem({ turns: "manual" }), killed.kill({ turns: "manual" }), byHand]) {
+      openDataDirectory(files, codec, path).lock.release();
+      expect(files.imageAfterPowerCut({ style: "lost" }).stat(path)?.kind).toBe("directory");
+    }
+  });
+
+  it("a directory above it that may not be read is no reason not to start, a failing disk is", () => {
+    for (const [code, opens] of [
+      ["EACCES", true],
+      ["EIO", false],
+    ] as const) {
+      const files = newDataDirectory();
+      files.fail({ operation: "sync-directory", path: /^\/$/, code });
+      if (opens) openDataDirectory(files, codec, ROOT).lock.release();
+      else expect(thrown(() => openDataDirectory(files, codec, ROOT)).kind).toBe("CannotCreate");
+    }
+  });
+});
+
+function newDataDirectory(): SimulatedFileSystem {
+  const files = new SimulatedFileSystem({ turns: "manual" });
+  files.makeDirectory(ROOT);
+  files.syncDirectory("/");
+  return files;
+}
+
 describe("layout marker", () => {
   it("storage.md 26.22: the file after the first open", () => {
     const files = newFiles();
