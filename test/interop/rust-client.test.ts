@@ -1,51 +1,11 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, openSync, readdirSync, readSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-
-const ROOT = fileURLToPath(new URL("../../", import.meta.url));
-const MANIFEST = join(ROOT, "test", "interop", "rust", "Cargo.toml");
+import { cargo, DEADLINE_MS, endCargo, missing, type Outcome } from "./cargo.ts";
 
 /** The command under test; relative paths in it start at the checkout's root. */
 const COMMAND = process.env.IRONBUS_COMMAND ?? '["dist/ironbus"]';
-
-/** A first build on a small board takes its time; a safety net against hanging, never a measure of speed. */
-const DEADLINE_MS = 900_000;
-
-const missing =
-  spawnSync("cargo", ["--version"], { stdio: "ignore" }).status === 0 ? "" : " (skipped: no cargo to build it with)";
-
-interface Outcome {
-  readonly code: number | null;
-  readonly lines: readonly string[];
-  readonly stderr: string;
-}
-
-const children = new Set<ChildProcess>();
-
-/** Runs cargo with everything that it starts in a process group of its own, so that nothing of it can stay behind. */
-async function cargo(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Promise<Outcome> {
-  const [verb, ...rest] = args;
-  const child = spawn("cargo", [verb, "--quiet", "--locked", "--release", "--manifest-path", MANIFEST, ...rest], {
-    cwd: ROOT,
-    env: { ...process.env, ...environment },
-    stdio: ["ignore", "pipe", "pipe"],
-    detached: true,
-  });
-  children.add(child);
-  let stdout = "";
-  let stderr = "";
-  child.stdout.on("data", (chunk: Buffer) => (stdout += chunk));
-  child.stderr.on("data", (chunk: Buffer) => (stderr += chunk));
-  const code = await new Promise<number | null>((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", resolve);
-  });
-  children.delete(child);
-  return { code, lines: stdout.trimEnd().split("\n"), stderr };
-}
 
 const drive = (directory: string, command: string) =>
   cargo(["run", "--bin", "ironbus-interop", "--", directory], { IRONBUS_COMMAND: command });
@@ -73,9 +33,7 @@ describe.skipIf(missing !== "")(`upstream's published Rust client${missing}`, ()
   }, DEADLINE_MS);
 
   afterAll(() => {
-    for (const { pid } of children) {
-      if (pid !== undefined) process.kill(-pid, "SIGKILL");
-    }
+    endCargo();
     rmSync(directory, { recursive: true, force: true });
   });
 
