@@ -263,8 +263,10 @@ export class LogReader {
     if (segment.file === undefined) segment.file = this.#open(segment.path);
     if (this.#openForReading.length > INDEXED_SEGMENTS) {
       const oldest = this.#openForReading.shift() as SegmentEntry;
-      oldest.file?.close();
-      oldest.file = undefined;
+      if (!oldest.unlinked) {
+        oldest.file?.close();
+        oldest.file = undefined;
+      }
       oldest.forgetAnchors();
     }
     return segment.file;

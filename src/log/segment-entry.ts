@@ -30,6 +30,8 @@ export class SegmentEntry {
   header: Uint8Array | undefined;
   /** Open while in use: always for the active segment, on demand for sealed ones. */
   file: File | undefined;
+  /** Its name is gone: what is left of it is `file`, until the log forgets it. */
+  unlinked: boolean;
   /** Where its records are lost, in order; replaced when more damage is found. */
   holes: readonly Hole[];
   readonly #anchorOffsets: number[];
@@ -48,6 +50,7 @@ export class SegmentEntry {
     this.sealed = false;
     this.header = undefined;
     this.file = undefined;
+    this.unlinked = false;
     this.holes = [];
     this.#anchorOffsets = [baseOffset];
     this.#anchorPositions = [firstPosition];

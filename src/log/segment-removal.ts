@@ -87,6 +87,7 @@ export class SegmentRemoval {
     }
     removeIfPresent(this.#files, `${this.#root}/${timeIndexName(segment.id)}`);
     removeIfPresent(this.#files, segment.path);
+    segment.unlinked = true;
     this.#unlinked = segment;
   }
 }

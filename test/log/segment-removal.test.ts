@@ -110,6 +110,19 @@ describe("storage.md 14.5: removal of the oldest segments", () => {
     await test.close();
   });
 
+  it("what is unlinked stays readable until it is forgotten, however many segments are read meanwhile", () => {
+    const test = new TestLog({ maxSegmentBytes: 184 });
+    test.commit(numbered(120));
+    expect(test.payload(0)).toBe("m0");
+    test.files.holdBarriers(/data$/);
+    test.log.removeOldest(1, () => {});
+    test.files.runAll();
+    for (let round = 0; round < 2; round++) expect(test.payloads()).toEqual(numbered(120));
+    test.files.releaseBarriers();
+    test.files.runAll();
+    expect(test.payloads()).toEqual(numbered(117, 3));
+  });
+
   it("records are published, rolled and read while it runs", () => {
     const test = fiveSegments();
     test.files.holdBarriers(/data$/);
