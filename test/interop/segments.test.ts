@@ -8,17 +8,22 @@ import { readLog } from "../../src/log/offline-reader.ts";
 import { RecordFlag } from "../../src/log/record.ts";
 import { StorageError } from "../../src/log/storage-error.ts";
 import { SimulatedClock } from "../../src/runtime/clock-simulated.ts";
+import type { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts";
 import { createRuntime } from "../../src/runtime/runtime.ts";
 import { publish } from "../corpus/healthy.ts";
-import { DIRECTORIES } from "../corpus/image.ts";
+import { captureImage, DIRECTORIES, type Image, writeImage } from "../corpus/image.ts";
 import { IMAGES } from "../corpus/images.ts";
 import { cleanUp, run, TestBroker, temporaryDirectory } from "../e2e/harness.ts";
 import { segments } from "../e2e/offline-directory.ts";
 import { lcg } from "../log/fixtures.ts";
+import { runSeed } from "../simulation/run.ts";
+import { ROOT as SIMULATED_ROOT } from "../simulation/setup.ts";
 import { cargo, DEADLINE_MS, endCargo, missing } from "./cargo.ts";
 
 const { files, codec } = createRuntime().runtime;
 const MIB = 1024 * 1024;
+/** Simulated disks that are looked at. */
+const SEEDS = 48;
 
 /** The lines of each log below `directory`, as upstream's codecs read it; one line `refused: ...` of one that they do not. */
 async function listedByUpstream(directory: string): Promise<Map<string, string[]>> {
@@ -195,6 +200,31 @@ describe.skipIf(missing !== "")(`segments, read by upstream's codecs${missing}`,
       }
       const later = await compared(directory, ["original", "restored", "repaired"]);
       expect(records(later.get("repaired") as string[]).length).toBe(110);
+    },
+    DEADLINE_MS,
+  );
+
+  it(
+    "storage.md 18, 22: of disks whose power failed, whose processes were killed, and which failed themselves",
+    async () => {
+      const directory = temporaryDirectory();
+      const names: string[] = [];
+      for (let seed = 1; seed <= SEEDS; seed++) {
+        let left: Image = new Map();
+        // Called with every disk that a process finds; the last one is what all the others left.
+        const wrap = (disk: SimulatedFileSystem) => {
+          if (disk.stat(SIMULATED_ROOT) !== undefined) left = captureImage(disk, SIMULATED_ROOT);
+          return disk;
+        };
+        const { setup } = await runSeed(seed, { codec, wrap });
+        const name = `${setup.durability.level}-${String(seed).padStart(3, "0")}`;
+        writeImage(join(directory, name), left);
+        await writtenTo(join(directory, name));
+        names.push(name);
+      }
+      const logs = [...(await compared(directory, names)).values()];
+      expect(logs.reduce((sum, lines) => sum + sealedCount(lines), 0)).toBeGreaterThan(SEEDS);
+      expect(logs.reduce((sum, lines) => sum + records(lines).length, 0)).toBeGreaterThan(SEEDS * 10);
     },
     DEADLINE_MS,
   );
