@@ -5,6 +5,7 @@ import type { Listener } from "../runtime/sockets.ts";
 import { HealthListener } from "./health-listener.ts";
 import type { FromBroker, FromWorker, HealthWorkerData } from "./health-messages.ts";
 import { Progress } from "./progress.ts";
+import { Scrapes } from "./scrapes.ts";
 import { SharedHealth } from "./shared-health.ts";
 
 /** The thread of the health endpoints: it answers while the broker's own thread is stuck, and says so. */
@@ -12,29 +13,23 @@ import { SharedHealth } from "./shared-health.ts";
 const { health: buffer, host, port, livenessWindowMs } = workerData as HealthWorkerData;
 const health = new SharedHealth(buffer);
 const progress = new Progress(systemClock, livenessWindowMs, () => health.beacon);
-const scrapes = new Map<number, (text: string) => void>();
-let lastScrape = 0;
 
 const tell = (message: FromWorker): void => parentPort?.postMessage(message);
+const scrapes = new Scrapes(systemClock, (id) => tell({ kind: "scrape", id, shed: endpoints.shed }));
 
 const endpoints = new HealthListener(systemClock, {
   state: health,
   get progressing() {
     return progress.progressing;
   },
-  scrape(done) {
-    lastScrape += 1;
-    scrapes.set(lastScrape, done);
-    tell({ kind: "scrape", id: lastScrape, shed: endpoints.shed });
-  },
+  scrape: (done) => scrapes.ask(done),
 });
 
 let listener: Listener | undefined;
 
 parentPort?.on("message", (message: FromBroker) => {
   if (message.kind === "scraped") {
-    scrapes.get(message.id)?.(message.text);
-    scrapes.delete(message.id);
+    scrapes.answered(message.id, message.text);
     return;
   }
   listener?.stop();
