@@ -188,6 +188,10 @@ export class BrokerProcess {
           record(`froze ${error.message}`);
           this.#disturbed = true;
           demand(this.#faulty, "17", () => `froze on a healthy disk: ${error.message}`);
+          // A batch may have become visible right before the one that failed. What is taken and not written is forgotten.
+          if (this.#log !== undefined) {
+            this.#model.heads(this.#log.visibleHead, this.#log.durableHead, this.#model.next);
+          }
           this.#stream?.froze();
         },
         lost: (gaps) => {
