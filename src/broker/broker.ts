@@ -200,6 +200,13 @@ export async function startBroker(
       socket.stop();
       sessions.drainAll();
       await openStream.close();
+      const unsaved = [...openStream.groups].filter(({ positionUnsaved }) => positionUnsaved).length;
+      if (unsaved > 0) {
+        events.warned(
+          `the position of ${unsaved} group(s) could not be written: what they settled since their last checkpoint is ` +
+            "delivered again after the next start",
+        );
+      }
       await openCounters.close();
       health.stop();
       // The last acknowledgements were handed to the sockets; give them a moment to arrive.

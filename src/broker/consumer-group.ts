@@ -97,6 +97,11 @@ export class ConsumerGroup {
     return this.#inUse;
   }
 
+  /** What was settled could not be written so far: after close() it is delivered again by the next start. */
+  get positionUnsaved(): boolean {
+    return this.#cursorUnsaved;
+  }
+
   /** Something that was settled or counted could not be written so far. */
   get #unsaved(): boolean {
     return this.#cursorUnsaved || this.#attemptsUnsaved;

@@ -156,6 +156,25 @@ describe("a start on a full disk (README ruling 11)", () => {
     await world.stop();
   });
 
+  it("a stop while the disk is still full says whose acks are forgotten", async () => {
+    const first = await World.start({ options: OPTIONS });
+    publish(first, 8);
+    consume(subscribe(first, "old"), 2);
+    await first.stop();
+    const { files } = first;
+    expect(first.warnings).toEqual([]);
+    files.limitSpace(0);
+    const world = await World.start({ files, options: OPTIONS });
+    expect(consume(subscribe(world, "fresh"), 3)).toEqual([0, 1, 2]);
+    await world.stop();
+    expect(world.warnings.at(-1)).toMatch(/^the position of 1 group\(s\) could not be written: .* delivered again/);
+    files.limitSpace(Number.POSITIVE_INFINITY);
+    const third = await World.start({ files, options: OPTIONS });
+    expect(consume(subscribe(third, "fresh"), 3)).toEqual([0, 1, 2]);
+    await third.stop();
+    expect(third.warnings).toEqual([]);
+  });
+
   it("any other error of the write probe refuses", async () => {
     const files = new SimulatedFileSystem();
     files.makeDirectory("/data");
