@@ -34,10 +34,11 @@ export function writeAcceptedLosses(files: FileSystem, root: string, losses: rea
   const path = `${root}/${ACCEPTED_LOSSES_FILE}`;
   if (losses.length > 0) {
     writeLossReport(files, root, losses, ACCEPTED_LOSSES_FILE);
-  } else if (files.stat(path) !== undefined) {
-    files.remove(path);
-    files.syncDirectory(root);
+    return;
   }
+  if (files.stat(path) !== undefined) files.remove(path);
+  // Also when it was gone already: a repair that was killed may have removed it without this barrier.
+  files.syncDirectory(root);
 }
 
 type Span = Pick<LossEvent, "start" | "end">;

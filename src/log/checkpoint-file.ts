@@ -2,6 +2,7 @@ import type { Codec } from "../runtime/codec.ts";
 import { type File, type FileSystem, FileSystemError, type IoQueue } from "../runtime/file-system.ts";
 import { type CheckpointState, encodeSlot, readSlots, slotLength } from "./checkpoint-slots.ts";
 import { isDiskFull } from "./disk-full.ts";
+import { syncCached } from "./page-cache.ts";
 
 export interface CheckpointOptions {
   readonly files: FileSystem;
@@ -53,7 +54,7 @@ export class CheckpointFile {
       this.#synced = found?.writeNumber ?? 0;
       if (this.payload === undefined) this.#writeInitial(present);
       // A killed process may have left it to the page cache, and the next save overwrites the one before it.
-      else this.#file?.sync("full");
+      else if (this.#file !== undefined) syncCached(options.files, this.#file, 2 * slotLength(options.capacity));
     } catch (error) {
       this.#file?.close();
       throw error;
@@ -85,7 +86,13 @@ export class CheckpointFile {
     this.#waiting = undefined;
     // With a barrier in flight this is the same number, so the same slot: the other one stays the valid one meanwhile.
     const number = this.#synced + 1;
-    this.#write(number, payload).sync("full");
+    const file = this.#write(number, payload);
+    try {
+      file.sync("full");
+    } catch (error) {
+      this.#writeAgain(number);
+      throw error;
+    }
     this.#synced = number;
   }
 
@@ -141,7 +148,10 @@ export class CheckpointFile {
       done: (error) => {
         this.#inFlight = false;
         if (error === undefined) this.#synced = Math.max(this.#synced, number);
-        else this.#options.onError(error);
+        else {
+          if (this.#synced < number) this.#writeAgain(number);
+          this.#options.onError(error);
+        }
         const waiting = this.#waiting;
         this.#waiting = undefined;
         if (waiting !== undefined) this.#start(waiting);
@@ -159,6 +169,19 @@ export class CheckpointFile {
     this.#file ??= this.#create();
     this.#file.write(this.#slot, 0, length, (number % 2) * length);
     return this.#file;
+  }
+
+  /**
+   * After a failed barrier the cache counts the slot as clean, and the disk may not have it: the next start would take it for
+   * saved, and overwrite the slot that is (docs/decisions/0018).
+   */
+  #writeAgain(number: number): void {
+    const slot = this.#slot as Uint8Array;
+    try {
+      this.#file?.write(slot, 0, slot.length, (number % 2) * slot.length);
+    } catch {
+      // The disk is failing: the barrier's error says so.
+    }
   }
 
   #create(): File {

@@ -1,6 +1,7 @@
 import { blake3 } from "@noble/hashes/blake3";
 import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import type { DictionarySource } from "./compressed-payload.ts";
+import { syncCached, syncCachedFile } from "./page-cache.ts";
 import { readExactly } from "./read-exactly.ts";
 import { viewOf } from "./u64.ts";
 
@@ -115,18 +116,22 @@ export function installDictionary(files: FileSystem, root: string, content: Uint
   if (files.stat(directory) === undefined) files.makeDirectory(directory);
   files.syncDirectory(root);
   const path = `${directory}/${dictionaryName(id)}`;
-  if (loadDictionary(files, root, id) === undefined) {
-    if (files.stat(path) !== undefined) files.remove(path);
-    const file = files.open(path, "create-new");
-    try {
-      file.write(content, 0, content.length, 0);
-      file.sync("full");
-    } finally {
-      file.close();
-    }
-  }
+  if (loadDictionary(files, root, id) === undefined) writeDictionary(files, path, content);
+  // Whoever put it there may have been killed before the barrier.
+  else syncCachedFile(files, path);
   files.syncDirectory(directory);
   return id;
+}
+
+function writeDictionary(files: FileSystem, path: string, content: Uint8Array): void {
+  if (files.stat(path) !== undefined) files.remove(path);
+  const file = files.open(path, "create-new");
+  try {
+    file.write(content, 0, content.length, 0);
+    syncCached(files, file, content.length);
+  } finally {
+    file.close();
+  }
 }
 
 /** The ids of the dictionaries that are stored and intact, ascending. Throws FileSystemError. */

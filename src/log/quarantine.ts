@@ -1,6 +1,7 @@
 import { type File, type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import { LOSS_REASONS, type LossEvent, skippedBytes } from "./loss-report.ts";
 import { parseQuarantineName, QUARANTINE_DIRECTORY, quarantineName } from "./names.ts";
+import { syncCachedFile } from "./page-cache.ts";
 import { readExactly } from "./read-exactly.ts";
 
 /** Copies of corrupt spans, kept for whoever wants to look at them (storage.md 13). */
@@ -30,13 +31,16 @@ export function quarantineSpan(
   const length = span.end - span.start;
   if (budgetBytes > 0 && length > budgetBytes) return false;
   const directory = `${root}/${QUARANTINE_DIRECTORY}`;
-  if (files.stat(directory) === undefined) {
-    files.makeDirectory(directory);
-    files.syncDirectory(root);
-  }
+  if (files.stat(directory) === undefined) files.makeDirectory(directory);
+  files.syncDirectory(root);
   const path = `${directory}/${quarantineName(span.segmentId, span.label, span.start, span.end)}`;
   const present = files.stat(path);
-  if (present?.size === length) return true;
+  if (present?.size === length) {
+    // Of a start that was killed before its barriers, perhaps; this one is going to cut what was copied.
+    syncCachedFile(files, path);
+    files.syncDirectory(directory);
+    return true;
+  }
   // Shorter than its name says: a copy that was cut by a crash.
   if (present !== undefined) files.remove(path);
   if (budgetBytes > 0) makeRoom(files, directory, budgetBytes - length);

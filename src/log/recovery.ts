@@ -5,6 +5,7 @@ import { isDiskFull } from "./disk-full.ts";
 import type { Gap } from "./gap.ts";
 import { layoutNeedsMarker, writeLayoutMarker } from "./layout-marker.ts";
 import { LOSS_REASONS, type LossEvent, skippedBytes, writeLossReport } from "./loss-report.ts";
+import { syncCached } from "./page-cache.ts";
 import { quarantineFrom } from "./quarantine.ts";
 import { lossCapProblem, planRecovery, type RecoveryMode, type RecoveryPlan } from "./recovery-plan.ts";
 import { MIN_SEGMENT_BYTES } from "./segment.ts";
@@ -154,14 +155,15 @@ function execute(files: FileSystem, root: string, plan: RecoveryPlan, bestEffort
     else bestEffort(sync);
   }
   for (const path of plan.removals) files.remove(path);
-  if (last !== undefined || plan.removals.length > 0) files.syncDirectory(root);
+  // Also without either: what an earlier start removed may still be in the directory on the disk.
+  files.syncDirectory(root);
 }
 
 function cutAndSync(files: FileSystem, path: string, length: number | undefined): void {
   const file = files.open(path, "write");
   try {
     if (length !== undefined) file.truncate(length);
-    file.sync("full");
+    syncCached(files, file, length ?? file.status().size);
   } finally {
     file.close();
   }

@@ -263,6 +263,37 @@ describe("saving", () => {
     expect(errors.length).toBe(1);
   });
 
+  it("storage.md 17: what a failed barrier lost is not taken for saved by the next process", () => {
+    const failing: ((checkpoint: CheckpointFile, files: SimulatedFileSystem) => void)[] = [
+      (checkpoint) => checkpoint.save(ascii("doubtful")),
+      (checkpoint) => expect(thrown(() => checkpoint.saveNow(ascii("doubtful")))).toMatchObject({ code: "EIO" }),
+      (checkpoint, files) => {
+        files.clearFaults();
+        checkpoint.save(ascii("doubtful"));
+        files.fail({ operation: "sync", code: "EIO" });
+        expect(thrown(() => open(files))).toMatchObject({ code: "EIO" });
+      },
+    ];
+    for (const fail of failing) {
+      for (let seed = 1; seed <= 20; seed++) {
+        const files = new SimulatedFileSystem({ seed, turns: "manual" });
+        files.makeDirectory(ROOT);
+        files.syncDirectory("/");
+        const { checkpoint } = open(files, ascii("good"));
+        files.fail({ operation: "sync", code: "EIO" });
+        fail(checkpoint, files);
+        files.step();
+        const next = files.kill({ seed, turns: "manual" });
+        const reopened = open(next).checkpoint;
+        expect(new TextDecoder().decode(reopened.payload)).toBe("doubtful");
+        expect(stored(next.imageAfterPowerCut({ style: "lost" }))).toBe("doubtful");
+        reopened.save(ascii("next"));
+        const image = next.imageAfterPowerCut({ style: "scattered", seed });
+        expect(["doubtful", "next"]).toContain(stored(image));
+      }
+    }
+  });
+
   it("a failed write is told at once and leaves the value before", async () => {
     const files = simulated("auto");
     const { checkpoint, errors } = open(files, ascii("good"));

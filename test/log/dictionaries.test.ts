@@ -55,6 +55,23 @@ describe("dictionaries", () => {
     expect(files.stat(`${ROOT}/dicts/${id}.zstd`)?.inode).toBe(before);
   });
 
+  it("one that a killed process left without its barriers, or whose barrier failed, is durable once it is installed again", () => {
+    const path = `${ROOT}/dicts/${dictionaryId(content)}.zstd`;
+    for (const killedAfter of ["make-directory", "write", "sync", "never"]) {
+      const killed = newDisk();
+      let next = killed;
+      killed.onOperation = (operation) => {
+        if (operation === killedAfter) next = killed.kill({ turns: "manual" });
+      };
+      if (killedAfter === "never") killed.fail({ operation: "sync", code: "EIO" });
+      expect(() => installDictionary(killed, ROOT, content)).toThrow();
+      const id = installDictionary(next, ROOT, content);
+      expect(next.stat(path)).toBeDefined();
+      const image = next.imageAfterPowerCut({ style: "lost" });
+      expect(new Dictionaries(image, ROOT).get(id), killedAfter).toEqual(content);
+    }
+  });
+
   it("an absent id is undefined, without a directory too, and stays so while the reader lives", () => {
     const files = newDisk();
     const reader = new Dictionaries(files, ROOT);

@@ -17,6 +17,7 @@ import {
   ROOT,
   segmentPath,
 } from "./fixtures.ts";
+import { newDisk } from "./open-log.ts";
 
 const DIRECTORY = `${ROOT}/quarantine`;
 const SOURCE = `${ROOT}/source`;
@@ -84,6 +85,21 @@ describe("quarantine", () => {
     put(files, path, ascii("23"));
     expect(capture(files, 1, 2, 6)).toBe(true);
     expect(get(files, path)).toEqual(ascii("2345"));
+  });
+
+  it("a copy whose barriers an earlier process did not get to survives a power cut all the same", () => {
+    for (const killedAfter of ["make-directory", "write", "sync"]) {
+      const killed = newDisk();
+      put(killed, SOURCE, ascii("0123456789"));
+      let next = killed;
+      killed.onOperation = (operation) => {
+        if (operation === killedAfter) next = killed.kill({ turns: "manual" });
+      };
+      expect(() => capture(killed, 1, 2, 6)).toThrow();
+      expect(capture(next, 1, 2, 6)).toBe(true);
+      const image = next.imageAfterPowerCut({ style: "lost" });
+      expect(get(image, `${DIRECTORY}/${name(1, 2, 6)}`)).toEqual(ascii("2345"));
+    }
   });
 
   it("storage.md 26.44: recovery goes on when the copy cannot be made, and leaves no half of one", () => {

@@ -620,6 +620,32 @@ describe("recovery and a failing disk", () => {
     expect(thrown(() => recover(files))).toMatchObject({ name: "FileSystemError", code: "EIO" });
   });
 
+  it("storage.md 17: what the failed barrier of a start lost is not taken for durable by the next start", () => {
+    for (const sealed of [false, true]) {
+      for (let seed = 1; seed <= 20; seed++) {
+        const files = newDisk(seed);
+        const torn = sealed ? EMPTY : ascii("torn");
+        putSegment(files, { id: 0, base: 0, payloads: ["a", lcg(seed, 3000), "c"], sealed, tail: torn });
+        files.fail({ operation: "sync", path: /seg-/, code: "EIO" });
+        expect(thrown(() => recover(files))).toMatchObject({ code: "EIO" });
+        const next = files.kill({ turns: "manual" });
+        expect(recover(next).nextOffset).toBe(3);
+        expect(recover(next.cutPower({ style: "lost" })).nextOffset, `seed ${seed}`).toBe(3);
+      }
+    }
+  });
+
+  it("what an earlier start removed stays so, also when there is nothing else to do", () => {
+    const files = newDisk();
+    put(files, segmentPath(0), new Uint8Array(64));
+    files.syncDirectory(ROOT);
+    files.fail({ operation: "sync-directory", path: /data$/, code: "EIO", times: Number.POSITIVE_INFINITY });
+    expect(thrown(() => recover(files))).toMatchObject({ code: "EIO" });
+    const next = files.kill({ turns: "manual" });
+    recover(next);
+    expect(next.imageAfterPowerCut({ style: "lost" }).stat(segmentPath(0))).toBeUndefined();
+  });
+
   it("storage.md 19: a report that cannot be written is a problem, not a failure", () => {
     const files = damaged();
     files.fail({ operation: "rename", code: "EIO" });

@@ -18,6 +18,7 @@ import {
   thrown,
   tree,
 } from "../log/fixtures.ts";
+import { newDisk } from "../log/open-log.ts";
 
 const PAYLOAD = "x".repeat(456);
 const FRAME = 500;
@@ -157,6 +158,20 @@ describe("accepted losses", () => {
     expect(unacceptedLosses(files, ROOT, events)).toEqual([]);
     const longer = { ...events[30_000], end: events[30_000].end + 1 };
     expect(unacceptedLosses(files, ROOT, [...events.slice(0, 100), longer])).toEqual([longer]);
+  });
+
+  it("none are left after a power cut once they are taken back, though an earlier repair was killed before its barrier", () => {
+    const killed = newDisk();
+    writeAcceptedLosses(killed, ROOT, [
+      { segmentId: 0, start: 0, end: 100, recordsLostEstimate: 1, reason: "CorruptRecordBody" },
+    ]);
+    let next = killed;
+    killed.onOperation = (operation) => {
+      if (operation === "remove") next = killed.kill({ turns: "manual" });
+    };
+    expect(() => writeAcceptedLosses(killed, ROOT, [])).toThrow();
+    writeAcceptedLosses(next, ROOT, []);
+    expect(next.imageAfterPowerCut({ style: "lost" }).stat(`${ROOT}/${ACCEPTED_LOSSES_FILE}`)).toBeUndefined();
   });
 
   it("a file that is none of ours accepts nothing", () => {
