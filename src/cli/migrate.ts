@@ -12,7 +12,7 @@ export async function runMigrate(directory: string, allowed: number | undefined,
   const { runtime } = createRuntime();
   let version: number | undefined;
   try {
-    version = formatVersion(runtime.files, directory);
+    version = formatVersion(runtime.files, runtime.codec, directory);
   } catch (error) {
     throw storageFailure(error, "reading", directory);
   }

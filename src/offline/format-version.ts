@@ -1,6 +1,8 @@
+import { layoutVersionOf } from "../log/layout-marker.ts";
 import { parseSegmentName } from "../log/names.ts";
 import { SEGMENT_HEADER_LENGTH } from "../log/segment.ts";
 import { StorageError } from "../log/storage-error.ts";
+import type { Codec } from "../runtime/codec.ts";
 import type { FileSystem } from "../runtime/file-system.ts";
 import { requireLogRoot } from "./stopped-directory.ts";
 
@@ -10,10 +12,12 @@ const VERSION_POSITION = 8;
 /**
  * The format version that the first segment of a data directory is stamped with, read raw: the rest of its header may be
  * anything. Undefined without segments. Throws OfflineError, DataDirectoryError, StorageError SegmentDecode for a segment
- * that is too short for a header, and FileSystemError.
+ * that is too short for a header and IncompatibleLayoutVersion for a directory that no start of this build opens, and
+ * FileSystemError.
  */
-export function formatVersion(files: FileSystem, dataDirectory: string): number | undefined {
+export function formatVersion(files: FileSystem, codec: Codec, dataDirectory: string): number | undefined {
   requireLogRoot(files, dataDirectory);
+  layoutVersionOf(files, dataDirectory, codec);
   const first = files
     .list(dataDirectory)
     .find(({ name, kind }) => kind === "file" && parseSegmentName(name) !== undefined);

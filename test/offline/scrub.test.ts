@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CURSOR_CAPACITY, encodeCursor } from "../../src/log/checkpoint-payloads.ts";
 import { encodeSlot, slotLength } from "../../src/log/checkpoint-slots.ts";
+import { RESTORING_LAYOUT_VERSION, writeLayoutMarker } from "../../src/log/layout-marker.ts";
 import { groupCheckpointName } from "../../src/log/names.ts";
 import { formatVersion } from "../../src/offline/format-version.ts";
 import { damageOf, scrub } from "../../src/offline/scrub.ts";
@@ -145,13 +146,21 @@ describe("verify", () => {
 describe("the format version", () => {
   it("is the first segment's, read raw", () => {
     const files = directory();
-    expect(formatVersion(files, ROOT)).toBe(1);
+    expect(formatVersion(files, codec, ROOT)).toBe(1);
     const bytes = segmentBytes({ id: 0, base: 0, payloads: [] });
     bytes[8] = 3;
     put(files, segmentPath(0), bytes);
-    expect(formatVersion(files, ROOT)).toBe(3);
+    expect(formatVersion(files, codec, ROOT)).toBe(3);
     put(files, segmentPath(0), bytes.subarray(0, 63));
-    expect(thrown(() => formatVersion(files, ROOT)).kind).toBe("SegmentDecode");
-    expect(formatVersion(newFiles(), ROOT)).toBe(undefined);
+    expect(thrown(() => formatVersion(files, codec, ROOT)).kind).toBe("SegmentDecode");
+    expect(formatVersion(newFiles(), codec, ROOT)).toBe(undefined);
+  });
+
+  it("is not told of a directory that no start opens: a restore that did not finish, a layout of the future", () => {
+    for (const layout of [RESTORING_LAYOUT_VERSION, 2]) {
+      const files = newFiles();
+      writeLayoutMarker(files, ROOT, codec, layout);
+      expect(thrown(() => formatVersion(files, codec, ROOT)).kind).toBe("IncompatibleLayoutVersion");
+    }
   });
 });
