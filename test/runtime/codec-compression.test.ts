@@ -142,6 +142,15 @@ describe.each(codecs)("compression: $name", ({ codec }) => {
     expect(seal(codec, two, undefined, seal(codec, records).end + 1).written).toBe(2);
   });
 
+  it("what looks like noise at its start is searched all the same", () => {
+    const noise = lcg(7, 96);
+    const again = stored(codec, Uint8Array.from([...noise, ...noise, ...noise]));
+    expect([again.flags, again.bytes.length < 96 + 30]).toEqual([1, true]);
+    const text = new Uint8Array(Buffer.from("temperature=21.5;humidity=40;".repeat(30)));
+    const framed = stored(codec, Uint8Array.from([...noise, ...text]));
+    expect([framed.flags, framed.bytes.length < 96 + 80]).toEqual([1, true]);
+  });
+
   it("what was compressed before leaves no trace", () => {
     const bytes = new Uint8Array(Buffer.from("temperature=21.5;humidity=40;".repeat(11)));
     const first = hex(stored(codec, bytes).bytes);

@@ -1,6 +1,6 @@
-//! LZ4 blocks, written (wire.md 16). The bytes are those of lz4_flex for inputs below 64 KiB, which upstream stores
-//! with, and the same on every target. What lz4_flex lacks and this has: a hash table that needs no clearing between
-//! inputs, which would cost more than compressing a record of 128 bytes does, and an output without room to spare.
+//! LZ4 blocks, written (wire.md 16). The same bytes on every target, and those of `lz4-encoder-typescript.ts`. Made for
+//! records: a hash table that needs no clearing between inputs, which would cost more than compressing 128 bytes does, an
+//! output without room to spare, and a search that ends where the block cannot become shorter than its input any more.
 
 const HASH_BITS: u32 = 12;
 const MIN_MATCH: usize = 4;
@@ -8,8 +8,17 @@ const MAX_DISTANCE: usize = 65_535;
 /// No match starts within the last 12 bytes; none reaches into the last 6 (the format demands 5).
 const LAST_START: usize = 12;
 const LAST_LITERALS: usize = 6;
-/// The search takes wider steps after each 2^5 positions without a match.
-const STEP_SHIFT: u32 = 5;
+/// The search takes steps of one byte at first, and wider ones the longer it finds nothing; in sixteenths of a byte.
+const STEP: usize = 16;
+const GROWTH: usize = 1;
+/// The same in what looks like noise.
+const NOISE_STEP: usize = 8 * 16;
+const NOISE_GROWTH: usize = 8;
+/// What tells noise from the rest: two bits of each byte of the sample are set as often as a coin shows heads.
+const SAMPLE_BYTES: usize = 64;
+const NOISE_BITS: std::ops::RangeInclusive<u64> = 22..=42;
+/// What follows the literals at least: token, distance, and the last literals with their token.
+const LEAST_REST: usize = 10;
 /// A length nibble that goes on in the bytes behind it.
 const EXTENDED: usize = 15;
 
@@ -24,7 +33,7 @@ pub struct Encoder {
 impl Encoder {
     pub fn new() -> Self {
         let table = vec![0; 1 << HASH_BITS].into_boxed_slice();
-        Self { table: table.try_into().unwrap_or_else(|_| unreachable!("the length is that of the type")), base: 0 }
+        Self { table: table.try_into().unwrap_or_else(|_| unreachable!("the length is that of the type")), base: 1 }
     }
 
     /// Writes `input` (13 bytes to 1 GiB) as one block to the start of `output` and returns its length; `None` when it
@@ -32,36 +41,38 @@ impl Encoder {
     pub fn compress(&mut self, input: &[u8], output: &mut [u8]) -> Option<usize> {
         let base = self.take_base(input.len());
         let table = &mut *self.table;
-        // An entry of an earlier input is below `base` and counts as position 0: a candidate like any other, compared
-        // before it is believed. So the result does not depend on what came before.
-        let seen = |entry: u32| entry.saturating_sub(base) as usize;
-
         let last_start = input.len().checked_sub(LAST_START)?;
         let match_limit = input.len() - LAST_LITERALS;
+        let (first_step, growth) = if noise(input) { (NOISE_STEP, NOISE_GROWTH) } else { (STEP, GROWTH) };
         let mut block = Block { output, length: 0 };
         let mut literals = 0;
         let mut at = 1;
         table[hash(word(input, 0)?)] = base;
         loop {
-            let mut misses = 1 << STEP_SHIFT;
+            // A match that is found behind this position would come too late to make the input shorter.
+            let end = last_start.min((literals + block.output.len()).saturating_sub(block.length + LEAST_REST));
+            let mut step = first_step;
             let mut next = at;
             let mut candidate = loop {
                 at = next;
-                next += misses >> STEP_SHIFT;
-                misses += 1;
-                if at > last_start {
+                next += step / 16;
+                step += growth;
+                if at > end {
                     return block.last_literals(&input[literals..]);
                 }
                 // SAFETY: at <= last_start, which is 12 bytes before the end.
                 let current = unsafe { word_unchecked(input, at) };
                 let slot = &mut table[hash(current)];
-                let candidate = seen(*slot);
+                let entry = *slot;
                 *slot = base + at as u32;
-                // SAFETY: candidate < at.
-                if candidate < at
-                    && at - candidate <= MAX_DISTANCE
-                    && unsafe { word_unchecked(input, candidate) } == current
-                {
+                // An entry of an earlier input is below `base`, and passed over: the result does not depend on what came
+                // before, and a short input meets little else, so that the search seldom looks further than this.
+                if entry < base {
+                    continue;
+                }
+                let candidate = (entry - base) as usize;
+                // SAFETY: an entry of this input is a position before `at`.
+                if at - candidate <= MAX_DISTANCE && unsafe { word_unchecked(input, candidate) } == current {
                     break candidate;
                 }
             };
@@ -84,7 +95,7 @@ impl Encoder {
         let length = length as u32;
         if self.base.checked_add(length).is_none() {
             self.table.fill(0);
-            self.base = 0;
+            self.base = 1;
         }
         let base = self.base;
         self.base += length;
@@ -147,6 +158,24 @@ impl Block<'_> {
         self.length += 1;
         Some(())
     }
+}
+
+/// Whether the start of `input` looks like noise: encrypted, or compressed already.
+#[inline]
+fn noise(input: &[u8]) -> bool {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let Some(sample) = input.first_chunk::<SAMPLE_BYTES>() else {
+        return false;
+    };
+    // Eight counts side by side, of at most 8 each.
+    let (mut high, mut middle) = (0, 0);
+    for eight in sample.chunks_exact(8) {
+        let word = long(eight);
+        high += word >> 7 & EACH;
+        middle += word >> 4 & EACH;
+    }
+    let sum = |counts: u64| counts.wrapping_mul(EACH) >> 56;
+    NOISE_BITS.contains(&sum(high)) && NOISE_BITS.contains(&sum(middle))
 }
 
 #[inline]
