@@ -14,6 +14,7 @@ import { type BrokerContext, PublishTable } from "./context.ts";
 import { BrokerHealth } from "./health.ts";
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from "./limits.ts";
 import { Listener } from "./listener.ts";
+import { NoticeLimit } from "./notice-limit.ts";
 import { lossEndOf, type ObservedBroker, observe } from "./observed.ts";
 import type { BrokerOptions } from "./options.ts";
 import { Scratch } from "./output.ts";
@@ -75,6 +76,10 @@ export async function startBroker(
   let log: Log | undefined;
   let countersFile: CountersFile | undefined;
   const notices = new RefusalNotices(events.warned, (message) => events.noted?.(message));
+  const undecodable = new NoticeLimit(
+    events.warned,
+    (count) => `${count} more record(s) cannot be decompressed either`,
+  );
   const checkpointQueue = files.createQueue();
   try {
     const ioMode = ioModeOf(options, runtime);
@@ -154,9 +159,10 @@ export async function startBroker(
         },
         dictionaries,
         onUndecodable: ({ segmentId, start, end, reason }, offset, error) =>
-          events.warned(
+          undecodable.tell(
             `record ${offset} is intact and cannot be decompressed (${error.message}), so consumers of plain payloads ` +
               `go on without it: segment ${segmentId} bytes [${start}, ${end}), reason=${LOSS_REASONS[reason].label}`,
+            clock.monotonicMs(),
           ),
       },
       {
@@ -190,6 +196,7 @@ export async function startBroker(
       openStream.tick(clock.monotonicMs(), clock.wallMs());
       sessions.tick();
       notices.observe(openStream.refusal, clock.monotonicMs());
+      undecodable.tick(clock.monotonicMs());
       openCounters.tick(clock.monotonicMs());
     });
 
@@ -200,6 +207,7 @@ export async function startBroker(
       socket.stop();
       sessions.drainAll();
       await openStream.close();
+      undecodable.flush();
       const unsaved = [...openStream.groups].filter(({ positionUnsaved }) => positionUnsaved).length;
       if (unsaved > 0) {
         events.warned(
