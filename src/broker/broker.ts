@@ -171,6 +171,11 @@ export async function startBroker(
         readOnly: readOnly !== undefined,
         isInPlace: () => openLog.isInPlace(),
         onError: (error) => notices.failed("checkpoint not written", error, clock.monotonicMs()),
+        onAhead: (group, until, head) =>
+          events.warned(
+            `group ${group === "" ? "(default)" : group} had settled records up to offset ${until}, and the log ends at ` +
+              `${head}: at least ${until - head} record(s) are lost, and their offsets are given to new records`,
+          ),
         onDamaged: (path) => {
           counters.cursorRepairs += 1;
           events.warned(`checkpoint ${path} is damaged: what was settled is delivered again`);

@@ -25,6 +25,8 @@ const SAVE_AFTER_MS = 5_000;
 export interface CheckpointHome extends Omit<CheckpointOptions, "name" | "capacity" | "initialPayload"> {
   /** What the file held is lost, and the group goes on without it (README ruling 13). */
   readonly onDamaged: (path: string) => void;
+  /** The group had settled records up to `until`, and the log ends before it: what lies between is lost. */
+  readonly onAhead?: (group: string, until: number, head: number) => void;
   /** The files are read and left as they are; what is settled is remembered in memory only. */
   readonly readOnly: boolean;
   /**
@@ -74,9 +76,11 @@ export class ConsumerGroup {
     this.#savedCommitted = this.group.committed;
     this.#durableCommitted = this.group.committed;
     this.#inUse = name !== "" || cursor.committed > 0 || cursor.runs.length > 0 || attempts.length > 0;
+    const settledUntil = cursor.runs.reduce((last, { end }) => Math.max(last, end), cursor.committed);
+    if (settledUntil > head) home.onAhead?.(name, settledUntil, head);
     // The log lost its end: what is stored about it must not be taken for the records that get those offsets next.
     this.#reporting(() => {
-      if (cursor.committed > head || cursor.runs.some(({ end }) => end > head)) {
+      if (settledUntil > head) {
         this.#cursorUnsaved = true;
         this.#cursorFile?.saveNow(encodeCursor(this.group.takeSnapshot(), this.#codec));
         this.#cursorUnsaved = false;
