@@ -21,6 +21,7 @@ import {
 } from "./segment-chain.ts";
 import { type OrderedSegment, orderSegments } from "./segment-order.ts";
 import { lastNonZero, plausibleFooter } from "./segment-walk.ts";
+import { mayBeTorn } from "./torn-end.ts";
 
 /** A loss, and the file that its span lies in. */
 export interface Damage {
@@ -33,6 +34,8 @@ export interface Survey {
   /** Ascending by offset, none overlapping another. */
   readonly segments: readonly SegmentInfo[];
   readonly damages: readonly Damage[];
+  /** Events of the last segment that a power cut may have left where no barrier was completed. */
+  readonly torn: ReadonlySet<LossEvent>;
   readonly nextSegmentId: number;
   readonly nextOffset: number;
   readonly nextSequence: number;
@@ -79,10 +82,11 @@ export function surveyLog(files: FileSystem, codec: Codec, root: string, fullSca
   }
   if (ordered.length > 0 && ordered[0].baseOffset === undefined) surveyor.head = firstHead(files, codec, root, ordered);
   for (let index = 0; index < ordered.length; index++) surveyor.visit(ordered, index);
-  const { segments, damages, cut, resumable, head } = surveyor;
+  const { segments, damages, torn, cut, resumable, head } = surveyor;
   return {
     segments,
     damages,
+    torn,
     nextSegmentId: unborn !== undefined && unborn.id > highestId ? unborn.id : Math.max(highestName, highestId) + 1,
     nextOffset: head?.offset ?? 0,
     nextSequence: head?.sequence ?? 0,
@@ -132,6 +136,7 @@ function firstHead(
 class Surveyor {
   readonly segments: SegmentInfo[] = [];
   readonly damages: Damage[] = [];
+  readonly torn = new Set<LossEvent>();
   cut: Survey["cut"];
   resumable = false;
   /** Behind the segments so far; undefined before the first. */
@@ -260,8 +265,14 @@ class Surveyor {
     const last = inspectLastSegment(this.#codec, this.#scanner, file, headerOf(segment), size);
     const { lost, tail, sealed, endPosition, keepLength } = last;
     const intactFile = segment.header !== undefined && nameId === id && id === this.#highestId && file.failures === 0;
+    const earlier = this.damages.length;
     this.#add(segment, lost, last.recordCount, endPosition, sealed);
     if (tail !== undefined) this.report(path, tail);
+    if (intactFile) {
+      for (const { event } of this.damages.slice(earlier)) {
+        if (mayBeTorn(this.#codec, file, event, size)) this.torn.add(event);
+      }
+    }
     if (file.failures > 0) {
       // What could not be read now may be read another time: its offsets stay its own.
       this.#goOnAt(segment, last.recordCount + Math.floor((size - endPosition) / MIN_FRAME_LENGTH));

@@ -24,16 +24,15 @@ export interface Examiner {
 
 /**
  * Looks at the disk that a process left, on copies of it, and holds it against the model: storage.md 23, I1 to I6. After a
- * power cut the model then goes on from what is there. Returns the disk for the next process: the one that was left, or
- * what an operator's repair made of it where so much is torn that recovery changes nothing by itself. Throws Violation.
+ * power cut the model then goes on from what is there. Throws Violation.
  */
-export function examine(end: End, model: Model, examiner: Examiner): SimulatedFileSystem {
+export function examine(end: End, model: Model, examiner: Examiner): void {
   const { setup, codec, seenBy } = examiner;
   const found = copyOf(end.files);
   if (found.stat(ROOT) === undefined) {
     demand(model.durable === 0, "I2", () => "the data directory is gone");
     if (end.kind === "cut") model.recovered(0, 0, true);
-    return end.files;
+    return;
   }
   const before = digestOf(found);
   const offline = readOffline(found, codec);
@@ -49,16 +48,7 @@ export function examine(end: End, model: Model, examiner: Examiner): SimulatedFi
   demand(digestOf(second) === after, "I4", () => "two recoveries of one disk leave different bytes");
   checkLosses(end, recovered.losses, setup);
   demand(recovered.gaps.length === 0, "I3", () => `gaps: ${JSON.stringify(recovered.gaps)}`);
-  if (recovered.readOnly !== undefined) {
-    checkReadOnly(end, recovered, setup);
-    demand(after === before, "I3", () => "a log above a cap was changed");
-    const repaired = copyOf(found);
-    recover(repaired, examiner, true);
-    const stays = recover(copyOf(repaired), examiner).readOnly;
-    demand(stays === undefined, "I3", () => `read-only after a repair: ${stays?.message}`);
-    const next = repaired.imageAfterPowerCut({ style: "lost", seed: 1, turns: "manual" });
-    return examine({ ...end, files: next }, model, examiner);
-  }
+  demand(recovered.readOnly === undefined, "19", () => `read-only: ${recovered.readOnly?.message}`);
   const repeated = recover(seenBy(first), examiner);
   demand(digestOf(first) === after, "I4", () => "a second recovery changes the disk");
   demand(repeated.losses.length === 0, "I4", () => `a second recovery loses more: ${JSON.stringify(repeated.losses)}`);
@@ -73,15 +63,6 @@ export function examine(end: End, model: Model, examiner: Examiner): SimulatedFi
   checkRecords(end, model, recovered, offline);
   checkCursors(found, model, recovered, codec);
   if (end.kind === "cut") model.recovered(recovered.earliestOffset, recovered.nextOffset, true);
-  return end.files;
-}
-
-/** Storage.md 19: only a torn end that is longer than a segment is above a cap here, and only relaxed levels leave one. */
-function checkReadOnly(end: End, { readOnly, losses }: RecoveredLog, { maxSegmentBytes, durability }: Setup): void {
-  const bytes = losses.reduce((sum, loss) => sum + skippedBytes(loss), 0);
-  demand(bytes > maxSegmentBytes, "19", () => `${bytes} bytes are no reason: ${readOnly?.message}`);
-  const mayBe = durability.level !== "sync" || !end.started || end.disturbed;
-  demand(mayBe, "19", () => `read-only after a power cut at level sync: ${readOnly?.message}`);
 }
 
 /** A disk at rest with the same bytes. */
@@ -89,12 +70,8 @@ function copyOf(files: SimulatedFileSystem): SimulatedFileSystem {
   return files.copyAsSeen({ seed: 1, turns: "manual" });
 }
 
-function recover(files: FileSystem, { codec, setup }: Examiner, ignoreLossCaps = false): RecoveredLog {
-  return recoverLog(files, codec, ROOT, {
-    maxSegmentBytes: setup.maxSegmentBytes,
-    recovery: "salvage",
-    ignoreLossCaps,
-  });
+function recover(files: FileSystem, { codec, setup }: Examiner): RecoveredLog {
+  return recoverLog(files, codec, ROOT, { maxSegmentBytes: setup.maxSegmentBytes, recovery: "salvage" });
 }
 
 function sameExtent(left: RecoveredLog, right: RecoveredLog): boolean {

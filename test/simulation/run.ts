@@ -89,7 +89,8 @@ async function run(
   for (let life = 0; life < setup.lives; life++) {
     const end: End = await processOn(files).live();
     if (end.kind === "cut") cuts += 1;
-    files = examine(end, model, examiner);
+    files = end.files;
+    examine(end, model, examiner);
     record(`left ${digestOf(files)}`);
     clock.advance(1 + random.below(5000));
   }
