@@ -1,5 +1,5 @@
 import type { Clock } from "../runtime/clock.ts";
-import type { File, FileSystem } from "../runtime/file-system.ts";
+import { type File, type FileStatus, type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import type { SegmentEntry } from "./segment-entry.ts";
 
 /** How often the paths are compared with what is open: before an ack relies on a barrier, at least once a second. */
@@ -26,6 +26,7 @@ export class IdentityCheck {
   readonly #files: FileSystem;
   readonly #clock: Clock;
   readonly #directory: File;
+  readonly #root: FileStatus;
   #checkedMs: number;
 
   /** `directory` is the log root, open. */
@@ -33,6 +34,7 @@ export class IdentityCheck {
     this.#files = files;
     this.#clock = clock;
     this.#directory = directory;
+    this.#root = directory.status();
     this.#checkedMs = clock.monotonicMs();
   }
 
@@ -53,9 +55,18 @@ export class IdentityCheck {
     return problem === undefined ? undefined : new Error(`${problem}: ${this.#directory.path}`);
   }
 
-  /** Whether the log root's path leads to the log root, asked now. Changes nothing about when problems are due. */
+  /**
+   * Whether the log root's path leads to the log root, asked now. Changes nothing about when problems are due. Asked by
+   * those who save a last position as well, when the log and with it the open directory is closed.
+   */
   get rootHolds(): boolean {
-    return this.#directoryProblem() === undefined;
+    try {
+      const named = this.#files.stat(this.#directory.path);
+      return named?.device === this.#root.device && named.inode === this.#root.inode;
+    } catch (error) {
+      if (error instanceof FileSystemError) return false;
+      throw error;
+    }
   }
 
   #directoryProblem(): string | undefined {
