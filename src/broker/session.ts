@@ -181,7 +181,12 @@ export class Session implements Publisher {
   froze(head: number): void {
     if (this.#closed) return;
     this.#acknowledge(head);
-    if (this.#unsettled.clear(head) > 0) this.refuse(ErrorText.FatalStorage);
+    if (this.#unsettled.clear(head) === 0) {
+      // Nothing is owed that could be answered with the error: it is the answer to the next publish.
+      this.settle(head);
+      return;
+    }
+    this.refuse(ErrorText.FatalStorage);
     this.output.flush();
     this.finish();
   }

@@ -119,6 +119,33 @@ describe("publishing", () => {
     expect(payloadOf(reader.expectTags(Tag.Deliver, Tag.FlowEnd)[0])).toBe("kept");
   });
 
+  it("README ruling 12: whoever is owed nothing when the log freezes hears of it with the next publish", async () => {
+    let acknowledgedOnly = 0;
+    for (let seed = 1; seed <= 20; seed++) {
+      const world = await World.start({ seed, options: { maxSegmentBytes: 4096 } });
+      const peers = numbersTo(3).map(() => world.client());
+      world.files.rename("/data", "/aside");
+      world.files.makeDirectory("/data");
+      for (const peer of peers) peer.send(pub("x".repeat(1500)), pub("x".repeat(1500)));
+      world.settle();
+      for (const peer of peers) {
+        const frames = peer.received();
+        const last = frames.at(-1) as Frame;
+        if (last.tag === Tag.PubAck) {
+          acknowledgedOnly += 1;
+          expect(peer.endpoint.ended).toBe(false);
+          peer.send(pub("late"));
+          expect(textOf(peer.expectTags(Tag.Err)[0])).toBe("fatal storage error");
+        } else {
+          expect(textOf(last)).toBe("fatal storage error");
+        }
+        expect(peer.endpoint.ended).toBe(true);
+      }
+      expect(world.frozen?.message).toMatch(/was replaced/);
+    }
+    expect(acknowledgedOnly).toBeGreaterThan(0);
+  });
+
   it("storage.md 26.33: a segment that cannot be created is one refusal, then publishing goes on without a gap", async () => {
     const world = await World.start({ options: { maxSegmentBytes: 4096 } });
     const peer = world.client();
