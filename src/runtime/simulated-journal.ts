@@ -15,9 +15,13 @@ export const SECTOR_BYTES = 512;
  */
 export type CutStyle = "lost" | "kept" | "prefix" | "writes" | "scattered";
 
-type Change =
-  | { readonly kind: "write"; readonly position: number; readonly bytes: Uint8Array }
-  | { readonly kind: "resize"; readonly from: number; readonly to: number };
+interface Write {
+  readonly kind: "write";
+  readonly position: number;
+  readonly bytes: Uint8Array;
+}
+
+type Change = Write | { readonly kind: "resize"; readonly from: number; readonly to: number };
 
 /**
  * One file's changes that a power cut may undo (storage.md 22). fdatasync makes written bytes and growth durable but
@@ -29,6 +33,8 @@ export class FileJournal {
   /** The same with such a shrink done; which of the two survives is open until fsync. */
   #shrunk: Pages | undefined;
   #changes: Change[] = [];
+  /** By sector, what a failed barrier kept from the disk: the cache has it still, and counts it as clean. */
+  readonly #clean = new Map<number, Write[]>();
 
   static of(durable: Pages): FileJournal {
     const journal = new FileJournal();
@@ -43,10 +49,24 @@ export class FileJournal {
 
   wrote(bytes: Uint8Array, offset: number, length: number, position: number): void {
     if (length === 0) return;
-    this.#changes.push({ kind: "write", position, bytes: new Uint8Array(bytes.subarray(offset, offset + length)) });
+    const write: Write = { kind: "write", position, bytes: new Uint8Array(bytes.subarray(offset, offset + length)) };
+    for (const { sector } of sectorsOf(write)) {
+      // The sector is written as the cache has it.
+      this.#changes.push(...(this.#clean.get(sector) ?? []));
+      this.#clean.delete(sector);
+    }
+    this.#changes.push(write);
   }
 
   resized(from: number, to: number): void {
+    for (const [sector, writes] of this.#clean) {
+      if ((sector + 1) * SECTOR_BYTES <= to) continue;
+      const kept = writes.filter(({ position }) => position < to);
+      this.#clean.set(
+        sector,
+        kept.map((write) => ({ ...write, bytes: write.bytes.subarray(0, to - write.position) })),
+      );
+    }
     if (from !== to) this.#changes.push({ kind: "resize", from, to });
   }
 
@@ -67,16 +87,35 @@ export class FileJournal {
   }
 
   /**
-   * A barrier over the first `mark` changes failed. As on Linux the pages count as clean afterwards: each write either
-   * reached the disk or never will, and no later barrier brings it back. The length is not of the pages: growth is there,
-   * and a shrink is still to come, as after fdatasync.
+   * A barrier over the first `mark` changes failed. As on Linux the pages count as clean afterwards: each sector either
+   * reached the disk or never will, unless it is written to again. The length is not of the pages: growth is there, and a
+   * shrink is still to come, as after fdatasync.
    */
   fail(mark: number, random: SeededRandom): void {
-    const reached = this.#changes.splice(0, mark).filter(({ kind }) => kind === "resize" || random.chance(0.5));
+    const covered = this.#changes.splice(0, mark);
     const later = this.#changes;
-    this.#changes = reached;
-    this.persist(reached.length, "data");
-    this.#changes = later;
+    const writtenLater = new Set<number>();
+    for (const change of later) {
+      if (change.kind === "write") for (const { sector } of sectorsOf(change)) writtenLater.add(sector);
+    }
+    const stillDirty: Write[] = [];
+    const fates = new Map<number, boolean>();
+    this.#changes = [];
+    for (const change of covered) {
+      if (change.kind === "resize") {
+        this.#changes.push(change);
+        continue;
+      }
+      for (const { sector, part } of sectorsOf(change)) {
+        const reached = fates.get(sector) ?? random.chance(0.5);
+        fates.set(sector, reached);
+        if (reached) this.#changes.push(part);
+        else if (writtenLater.has(sector)) stillDirty.push(part);
+        else this.#clean.set(sector, [...(this.#clean.get(sector) ?? []), part]);
+      }
+    }
+    this.persist(this.#changes.length, "data");
+    this.#changes = [...stillDirty, ...later];
   }
 
   /** The bytes as a power cut now may leave them. */
@@ -108,6 +147,17 @@ export function flip(pages: FileBytes, position: number, bit: number): void {
   if (pages.read(byte, 0, 1, position) === 0) return;
   byte[0] ^= 1 << bit;
   pages.write(byte, 0, 1, position);
+}
+
+/** The sectors that a write touches, and its part of each. */
+function* sectorsOf({ position, bytes }: Write): Generator<{ sector: number; part: Write }> {
+  const end = position + bytes.length;
+  for (let at = position; at < end; ) {
+    const sector = Math.floor(at / SECTOR_BYTES);
+    const sectorEnd = Math.min(end, (sector + 1) * SECTOR_BYTES);
+    yield { sector, part: { kind: "write", position: at, bytes: bytes.subarray(at - position, sectorEnd - position) } };
+    at = sectorEnd;
+  }
 }
 
 function apply(pages: Pages, change: Change, growOnly: boolean): void {

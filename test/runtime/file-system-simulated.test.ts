@@ -193,6 +193,29 @@ describe("durability", () => {
     expect([...outcomes].sort()).toEqual(["new", "old"]);
   });
 
+  it("writes a sector as the cache has it: what a failed barrier lost of it goes along with the next write there", () => {
+    let lost = 0;
+    for (let seed = 1; seed <= 20; seed++) {
+      const files = new SimulatedFileSystem({ seed });
+      const file = files.open("/f", "create");
+      files.syncDirectory("/");
+      file.write(new Uint8Array(1024).fill(1), 0, 1024, 0);
+      files.fail({ operation: "sync", code: "EIO" });
+      expect(() => file.sync("data")).toThrow();
+      file.write(new Uint8Array(100).fill(2), 0, 100, 600);
+      file.sync("data");
+      const bytes = new Uint8Array(1024);
+      files.imageAfterPowerCut({ style: "lost" }).open("/f", "read").read(bytes, 0, 1024, 0);
+      const sector = new Uint8Array(512).fill(1);
+      sector.fill(2, 88, 188);
+      expect(bytes.subarray(512)).toEqual(sector);
+      if (bytes[0] === 0) lost++;
+      expect(bytes.subarray(0, 512)).toEqual(new Uint8Array(512).fill(bytes[0]));
+    }
+    expect(lost).toBeGreaterThan(2);
+    expect(lost).toBeLessThan(18);
+  });
+
   it("does not forget a shrink under a failed barrier: the next fsync covers it", () => {
     const lengths = new Set<number>();
     for (let seed = 1; seed <= 20; seed++) {
