@@ -92,6 +92,15 @@ async function rowsOf(size: 128 | 1024): Promise<void> {
     record(`P2 ${size}`, { ...result, peak_mb: peakMb });
     record(`P2 ${size} sdk`, await sdk("publish", server, size, many, WINDOW));
   });
+  // What compression costs and saves depends on the payload.
+  for (const payload of ["json", "random"]) {
+    for (const compression of ["none", "lz4"]) {
+      await withServer(Server.broker(values.dir, ["--compression", compression]), async (server) => {
+        const options = { addr: server.address, size, count: many / 2, window: WINDOW, payload };
+        record(`P2 ${size} ${payload} ${compression}`, await load("publish", options));
+      });
+    }
+  }
   const single = (server: Server, records: number) =>
     pinnedLoad("publish", { addr: server.address, size, count: records, window: 1 });
   const singleSdk = (server: Server, records: number) =>

@@ -1,5 +1,6 @@
 use crate::frames;
 use crate::options::Options;
+use crate::payload::Payloads;
 use crate::socket::{Socket, wait};
 use std::os::fd::AsRawFd;
 use std::time::Instant;
@@ -10,7 +11,7 @@ const BATCH: u32 = 2048;
 /// Drains `count` records with fetch and ack: the acks of a batch and the next fetch go out in one write.
 pub fn run(options: &Options) -> Result<String, String> {
     let (size, count) = (options.number("size")?, options.number("count")?);
-    let expected = frames::payload(size);
+    let expected = Payloads::of(options)?.cycle(size);
     let mut socket = Socket::connect(options.text("addr")?)?;
     let mut out = Vec::with_capacity(1 << 17);
     let mut sent = 0;
@@ -41,7 +42,7 @@ pub fn run(options: &Options) -> Result<String, String> {
                         if next_offset.is_some_and(|next| next != offset) {
                             return Err(format!("offset {offset} delivered where {next_offset:?} was due"));
                         }
-                        if body[29..] != expected[..] {
+                        if body[29..] != expected[offset as usize % expected.len()][..] {
                             return Err(format!("payload of offset {offset} is not what was published"));
                         }
                         next_offset = Some(offset + 1);

@@ -32,6 +32,11 @@ pub fn publish(out: &mut Vec<u8>, timestamp_ms: u64, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
+/// Length of a `Pub` frame around a payload of `size` bytes.
+pub fn publish_bytes(size: usize) -> usize {
+    HEADER + 13 + size
+}
+
 pub fn fetch(out: &mut Vec<u8>, max_records: u32) {
     begin(out, FETCH, 3 + 21);
     out.push(1);
@@ -68,10 +73,4 @@ pub fn describe(tag: u8, body: &[u8]) -> String {
     } else {
         format!("unexpected frame {tag}")
     }
-}
-
-/// A sensor line repeated and cut to size, as in the published benchmarks (config.md 18.2).
-pub fn payload(size: usize) -> Vec<u8> {
-    let pattern = b"ts=000000 sensor=edge temp=21.5 occ=1 batt=98 rssi=-67; ";
-    (0..size).map(|index| pattern[index % pattern.len()]).collect()
 }

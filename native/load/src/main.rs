@@ -1,17 +1,18 @@
 //! Drives a broker as fast as one core can, and measures what this machine can do without one.
 //!
-//!     ironbus-load publish --addr H:P --size BYTES --count N --window W [--connections C]
-//!     ironbus-load consume --addr H:P --size BYTES --count N
+//!     ironbus-load publish --addr H:P --size BYTES --count N --window W [--connections C] [--payload KIND]
+//!     ironbus-load consume --addr H:P --size BYTES --count N [--payload KIND]
 //!     ironbus-load echo    --size BYTES --reply BYTES --count N --server-cpu CPU
 //!     ironbus-load sync    --dir DIR --size BYTES --count N [--direct]
 //!
-//! Each prints one line of JSON. Every acknowledgement and delivery is checked, not just counted: a wrong offset, a lost or
+//! KIND: text (the same line in each record), json (telemetry), random. Each prints one line of JSON. Every acknowledgement and delivery is checked, not just counted: a wrong offset, a lost or
 //! changed payload ends the run with an error.
 
 mod bare;
 mod consume;
 mod frames;
 mod options;
+mod payload;
 mod publish;
 mod socket;
 mod stats;

@@ -24,6 +24,10 @@ impl Options {
         self.0.get(name).map(String::as_str).ok_or(format!("--{name} is missing"))
     }
 
+    pub fn text_or<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
+        self.0.get(name).map_or(default, String::as_str)
+    }
+
     pub fn number(&self, name: &str) -> Result<usize, String> {
         self.text(name)?.parse().map_err(|_| format!("--{name} needs a number"))
     }

@@ -1,5 +1,6 @@
 use crate::frames;
 use crate::options::Options;
+use crate::payload::Payloads;
 use crate::socket::{Socket, wait};
 use crate::stats::latency_json;
 use std::os::fd::AsRawFd;
@@ -32,11 +33,13 @@ pub fn run(options: &Options) -> Result<String, String> {
     }
     let share = count.div_ceil(connections);
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
-    let mut frame = Vec::new();
-    frames::publish(&mut frame, now_ms, &frames::payload(size));
+    let mut cycle = Vec::new();
+    for payload in Payloads::of(options)?.cycle(size) {
+        frames::publish(&mut cycle, now_ms, &payload);
+    }
     // The same frames over and over, so that sending costs no encoding.
-    let repeats = (WRITE_BYTES / frame.len()).clamp(1, window) + 1;
-    let template = frame.repeat(repeats);
+    let frame = frames::publish_bytes(size);
+    let template = cycle.repeat((WRITE_BYTES / cycle.len()).clamp(1, window) + 1);
 
     let mut samples = Vec::with_capacity(if window == 1 { count } else { 0 });
     let mut sent_at = Instant::now();
@@ -48,10 +51,10 @@ pub fn run(options: &Options) -> Result<String, String> {
             if publisher.acked == share {
                 continue;
             }
-            if window == 1 && publisher.sent_bytes == publisher.acked * frame.len() {
+            if window == 1 && publisher.sent_bytes == publisher.acked * frame {
                 sent_at = Instant::now();
             }
-            moved |= send(publisher, &template, frame.len(), share, window)?;
+            moved |= send(publisher, &template, cycle.len(), frame, share, window)?;
             let acked = publisher.acked;
             moved |= receive(publisher, connections == 1)?;
             if window == 1 && publisher.acked > acked {
@@ -66,7 +69,7 @@ pub fn run(options: &Options) -> Result<String, String> {
                 .iter()
                 .filter(|publisher| publisher.acked < share)
                 .map(|publisher| {
-                    let limit = share.min(publisher.acked + window) * frame.len();
+                    let limit = share.min(publisher.acked + window) * frame;
                     let writes = if publisher.sent_bytes < limit { libc::POLLOUT } else { 0 };
                     (publisher.socket.stream.as_raw_fd(), libc::POLLIN | writes)
                 })
@@ -78,11 +81,18 @@ pub fn run(options: &Options) -> Result<String, String> {
 }
 
 /// Sends as much as the window and the socket take.
-fn send(publisher: &mut Publisher, template: &[u8], frame: usize, share: usize, window: usize) -> Result<bool, String> {
+fn send(
+    publisher: &mut Publisher,
+    template: &[u8],
+    cycle: usize,
+    frame: usize,
+    share: usize,
+    window: usize,
+) -> Result<bool, String> {
     let limit = share.min(publisher.acked + window) * frame;
     let mut moved = false;
     while publisher.sent_bytes < limit {
-        let phase = publisher.sent_bytes % frame;
+        let phase = publisher.sent_bytes % cycle;
         let bytes = (limit - publisher.sent_bytes).min(template.len() - phase);
         let sent = publisher.socket.send(&template[phase..phase + bytes])?;
         if sent == 0 {
