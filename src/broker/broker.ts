@@ -119,6 +119,7 @@ export async function startBroker(
       },
     );
     for (const loss of log.losses) events.warned(`recovery of ${options.dataDir}: ${describeLoss(loss)}`);
+    for (const path of log.foreign) events.warned(`${path} is named as a segment and is none; it is left alone`);
     if (directory.diskFull !== undefined) notices.startedFull(directory.diskFull, clock.monotonicMs());
     notices.observe(log.refusal, clock.monotonicMs());
     for (const problem of log.problems) {

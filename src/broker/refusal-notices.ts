@@ -28,7 +28,7 @@ export class RefusalNotices {
   startedFull(error: FileSystemError, nowMs: number): void {
     this.#toldMs.set("disk-full", nowMs);
     this.#toldMs.set("position", nowMs);
-    this.#warned(`the disk is full (${error.message}): publishing is refused ${UNTIL_ROOM}`);
+    this.#warned(`the disk is full (${error.message}): publishing may be refused ${UNTIL_ROOM}`);
   }
 
   /** To be told a few times a second what the log refuses. */

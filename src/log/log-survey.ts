@@ -21,6 +21,7 @@ import {
 } from "./segment-chain.ts";
 import { type OrderedSegment, orderSegments } from "./segment-order.ts";
 import { lastNonZero, plausibleFooter } from "./segment-walk.ts";
+import { StorageError } from "./storage-error.ts";
 import { mayBeTorn } from "./torn-end.ts";
 
 /** A loss, and the file that its span lies in. */
@@ -40,6 +41,8 @@ export interface Survey {
   readonly nextOffset: number;
   readonly nextSequence: number;
   readonly removals: readonly string[];
+  /** Files that are named as segments and cannot be any. */
+  readonly foreign: readonly string[];
   readonly cut: { readonly path: string; readonly length: number } | undefined;
   /** The last segment may be appended to, once it is cut. */
   readonly resumable: boolean;
@@ -61,17 +64,25 @@ interface PlacedSegment extends OrderedSegment {
 /**
  * Finds the place of every segment and of every record that can be told from damage (README ruling 1; how, is in
  * docs/decisions/0020 and 0022). With `fullScan` every body is read, otherwise that of a sealed segment is believed to
- * be what its footer says. Changes nothing. Throws StorageError only for what this build has no means to read, and
+ * be what its footer says. Changes nothing. Throws StorageError only for what this build has no means to read or to go on behind, and
  * FileSystemError when the directory or a file cannot be opened.
  */
 export function surveyLog(files: FileSystem, codec: Codec, root: string, fullScan: boolean): Survey {
   refuseOffloaded(files, root);
   const names = files.list(root);
-  const listed = listSegments(files, root, names);
+  const foreign: string[] = [];
+  const listed = listSegments(files, root, names, (file) => {
+    const isForeign = Number.isNaN(file.id) || findSegment(files, codec, file).header === undefined;
+    if (isForeign) foreign.push(file.path);
+    return isForeign;
+  });
   const highestName = listed.at(-1)?.id ?? -1;
   const unborn = unbornOf(files, codec, listed, () => names.some(({ name }) => name.endsWith(".ckpt")));
   const found = listed.map((each) => findSegment(files, codec, each));
   const highestId = found.reduce((highest, { id, nameId }) => Math.max(highest, id, nameId), -1);
+  if (highestId >= Number.MAX_SAFE_INTEGER) {
+    throw new StorageError("OutOfRange", `${root} has a segment ${highestId}, behind which there are no more ids`);
+  }
   const { ordered, misnamed, doubles } = orderSegments(found);
 
   const surveyor = new Surveyor(files, codec, fullScan, highestId);
@@ -91,6 +102,7 @@ export function surveyLog(files: FileSystem, codec: Codec, root: string, fullSca
     nextOffset: head?.offset ?? 0,
     nextSequence: head?.sequence ?? 0,
     removals: unborn === undefined ? [] : [unborn.path],
+    foreign,
     cut,
     resumable,
   };

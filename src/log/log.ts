@@ -44,6 +44,8 @@ export class Log {
   readonly quarantined: readonly LossEvent[];
   /** Steps of opening that failed without harm: layout marker, quarantine copy, report file. */
   readonly problems: readonly FileSystemError[];
+  /** Files in the root that are named as segments and cannot be any. */
+  readonly foreign: readonly string[];
   readonly #writer: LogWriter;
   readonly #reader: LogReader;
   /** Where the log went on when it was opened, which may be behind its last segment. */
@@ -57,6 +59,7 @@ export class Log {
     this.losses = recovered.losses;
     this.quarantined = recovered.quarantined;
     this.problems = recovered.problems;
+    this.foreign = recovered.foreign;
   }
 
   /**

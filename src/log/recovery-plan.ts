@@ -39,6 +39,8 @@ export interface RecoveryPlan {
   readonly damages: readonly Damage[];
   /** Files to be removed: a segment whose creation was cut. */
   readonly removals: readonly string[];
+  /** Files that are named as segments and cannot be any; they are left alone. */
+  readonly foreign: readonly string[];
   /** Cut of the last segment's file, when it is longer than what is kept of it. */
   readonly cut: { readonly path: string; readonly length: number } | undefined;
   /** The last segment may be appended to, once it is cut; otherwise the log goes on in a new one. */
@@ -98,6 +100,7 @@ function surveyStrictly(files: FileSystem, codec: Codec, root: string, fullScan:
     damages,
     torn: new Set(),
     removals: chain.unborn === undefined ? [] : [chain.unborn.path],
+    foreign: [],
     cut,
     resumable: last?.sealed === false,
   };

@@ -49,6 +49,8 @@ export interface RecoveredLog {
   readonly quarantined: readonly LossEvent[];
   /** Best-effort steps that failed: layout marker, quarantine, report file. */
   readonly problems: readonly FileSystemError[];
+  /** Files that are named as segments and cannot be any; they were left alone. */
+  readonly foreign: readonly string[];
   /** Offsets between the earliest and the next one whose records are lost, as far as bodies were read. */
   readonly gaps: readonly Gap[];
   /** Why the log may not be written: its losses are above a cap (README ruling 1). Then nothing was changed on the disk. */
@@ -99,8 +101,19 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
 
 function resultOf(plan: RecoveryPlan): Omit<RecoveredLog, "quarantined" | "problems" | "readOnly"> {
   const { segments, nextSegmentId, nextOffset, nextSequence, earliestOffset, durableBytes, losses, gaps } = plan;
-  const { resumable } = plan;
-  return { segments, resumable, nextSegmentId, nextOffset, nextSequence, earliestOffset, durableBytes, losses, gaps };
+  const { resumable, foreign } = plan;
+  return {
+    segments,
+    resumable,
+    nextSegmentId,
+    nextOffset,
+    nextSequence,
+    earliestOffset,
+    durableBytes,
+    losses,
+    foreign,
+    gaps,
+  };
 }
 
 /** False when the disk is full: the cut may make the room that the report needs. */

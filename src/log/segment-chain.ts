@@ -77,7 +77,9 @@ export interface ListedFile {
 export function inspectChain(files: FileSystem, codec: Codec, root: string, fullScan: boolean): SegmentChain {
   refuseOffloaded(files, root);
   const names = files.list(root);
-  const listed = listSegments(files, root, names);
+  const listed = listSegments(files, root, names, ({ path }) => {
+    throw new StorageError("OutOfRange", `${path}: no log has a segment with an id of 2^52 or more`);
+  });
   const unborn = takeUnborn(files, codec, listed, () => names.some(({ name }) => name.endsWith(".ckpt")));
   const sealed: SegmentInfo[] = [];
   let scanner: FrameScanner | undefined;
@@ -103,16 +105,30 @@ export function inspectChain(files: FileSystem, codec: Codec, root: string, full
   return { sealed, last: undefined, unborn };
 }
 
-/** The files of `names` that are segments by their names, ascending by id. Throws StorageError OutOfRange. */
-export function listSegments(files: FileSystem, root: string, names: readonly DirectoryEntry[]): ListedFile[] {
+/**
+ * No log gets as far as this id, at a thousand new segments a second not in 100,000 years: a file without a header that is
+ * named so is none of its segments, and to go on behind it would leave no ids.
+ */
+export const FOREIGN_SEGMENT_ID = 2 ** 52;
+
+/**
+ * The files of `names` that are segments by their names, ascending by id, but for those with ids which no log can have that
+ * `isForeign` says true of. Their `id` is NaN above 2^53 - 1. Throws what `isForeign` throws.
+ */
+export function listSegments(
+  files: FileSystem,
+  root: string,
+  names: readonly DirectoryEntry[],
+  isForeign: (file: ListedFile) => boolean,
+): ListedFile[] {
   const listed: ListedFile[] = [];
   for (const { name, kind } of names) {
     const id = kind === "file" ? parseSegmentName(name) : undefined;
     if (id === undefined) continue;
     const path = `${root}/${name}`;
-    if (id > BigInt(Number.MAX_SAFE_INTEGER))
-      throw new StorageError("OutOfRange", `segment id ${id} is above 2^53 - 1`);
-    listed.push({ id: Number(id), path, size: files.stat(path)?.size ?? 0 });
+    const safeId = id > BigInt(Number.MAX_SAFE_INTEGER) ? Number.NaN : Number(id);
+    const file = { id: safeId, path, size: files.stat(path)?.size ?? 0 };
+    if (safeId < FOREIGN_SEGMENT_ID || !isForeign(file)) listed.push(file);
   }
   return listed.sort((a, b) => a.id - b.id);
 }

@@ -126,7 +126,7 @@ describe("a start on a full disk (README ruling 11)", () => {
     expect(files.stat(`/data/${groupCheckpointName("cursor", "fresh")}`)?.size ?? 0).toBe(0);
     expect(world.warnings).toHaveLength(1);
     expect(full()[0]).toMatch(
-      /^the disk is full .*: publishing is refused until there is room; reading and acknowledging go on/,
+      /^the disk is full .*: publishing may be refused until there is room; reading and acknowledging go on/,
     );
 
     files.limitSpace(Number.POSITIVE_INFINITY);
@@ -203,5 +203,17 @@ describe("a damaged checkpoint (README ruling 13)", () => {
       expect(third.warnings).toEqual([]);
       expect(consume(subscribe(third, "g"), 1)).toEqual([1]);
     }
+  });
+
+  it("a file that is named as a segment and cannot be one is told of, and the log goes on without it", async () => {
+    const first = await World.start();
+    await first.stop();
+    const path = "/data/seg-ffffffffffffffff.log";
+    first.files.open(path, "create").close();
+    const world = await World.start({ files: first.files });
+    expect(world.warnings).toEqual([`${path} is named as a segment and is none; it is left alone`]);
+    const peer = world.client();
+    peer.send(...numbersTo(3).map((n) => pub(`${n}`)));
+    expect(peer.received().map(offsetOf)).toEqual([0, 1, 2]);
   });
 });

@@ -485,6 +485,9 @@ describe("strict recovery refuses", () => {
     const id = newFiles();
     put(id, `${ROOT}/seg-ffffffffffffffff.log`, EMPTY);
     expect(refused(id)[0]).toBe("OutOfRange");
+    const noneBehind = newFiles();
+    put(noneBehind, `${ROOT}/seg-001fffffffffffff.log`, ascii("of somebody else"));
+    expect(refused(noneBehind)[0]).toBe("OutOfRange");
     const base = newFiles();
     put(base, segmentPath(0), join(header(0, Number.MAX_SAFE_INTEGER), new Uint8Array(100)));
     expect(refused(base)[0]).toBe("OutOfRange");

@@ -42,6 +42,30 @@ describe("segments that are missing, misnamed or foreign", () => {
     expect(recovered.losses).toMatchObject([{ segmentId: 9, start: 0, end: 0, recordsLostEstimate: 0 }]);
   });
 
+  it("a file with the name of a segment that no log can have is left alone, whatever is in it", () => {
+    for (const name of ["seg-ffffffffffffffff.log", "seg-001fffffffffffff.log", "seg-0010000000000000.log"]) {
+      for (const content of [new Uint8Array(0), ascii("of somebody else"), new Uint8Array(1000).fill(0x78)]) {
+        const files = healthy();
+        const path = `${ROOT}/${name}`;
+        put(files, path, content);
+        const recovered = salvaged(files);
+        expect(recovered).toMatchObject({ foreign: [path], losses: [], gaps: [], resumable: true });
+        expect(recovered.nextSegmentId).toBe(4);
+        expect(texts(files)).toEqual(ALL);
+        expect(get(files, path)).toEqual(content);
+      }
+    }
+    expect(salvaged(healthy()).foreign).toEqual([]);
+  });
+
+  it("a segment behind which there are no ids is an error, not a log to go on with", () => {
+    for (const name of [segmentPath(2 ** 53 - 1), segmentPath(7)]) {
+      const files = healthy();
+      put(files, name, segmentBytes({ id: 2 ** 53 - 1, base: 11, payloads: ["m"] }));
+      expect(() => recover(files)).toThrow(expect.objectContaining({ name: "StorageError", kind: "OutOfRange" }));
+    }
+  });
+
   it("swapped files keep their offsets", () => {
     const files = healthy();
     files.rename(segmentPath(0), `${ROOT}/aside`);
