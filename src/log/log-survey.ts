@@ -1,12 +1,9 @@
 import type { Codec } from "../runtime/codec.ts";
 import type { FileSystem } from "../runtime/file-system.ts";
-import { CURSOR_CAPACITY, decodeCursor } from "./checkpoint-payloads.ts";
-import { readCheckpoint } from "./checkpoint-slots.ts";
 import { findSegment, isReadError } from "./found-segment.ts";
 import { FrameScanner } from "./frame-scanner.ts";
 import { inspectLastSegment } from "./last-segment.ts";
 import type { LossEvent } from "./loss-report.ts";
-import { parseGroupCheckpointName } from "./names.ts";
 import { PatchyFile } from "./patchy-file.ts";
 import { MIN_FRAME_LENGTH } from "./record.ts";
 import { type LostSpan, Salvage } from "./salvage.ts";
@@ -21,6 +18,7 @@ import {
 } from "./segment-chain.ts";
 import { type OrderedSegment, orderSegments } from "./segment-order.ts";
 import { lastNonZero, plausibleFooter } from "./segment-walk.ts";
+import { highestCommitted, mayHaveSettled } from "./settled.ts";
 import { StorageError } from "./storage-error.ts";
 import { mayBeTorn } from "./torn-end.ts";
 
@@ -77,7 +75,7 @@ export function surveyLog(files: FileSystem, codec: Codec, root: string, fullSca
     return isForeign;
   });
   const highestName = listed.at(-1)?.id ?? -1;
-  const unborn = unbornOf(files, codec, listed, () => names.some(({ name }) => name.endsWith(".ckpt")));
+  const unborn = unbornOf(files, codec, listed, () => mayHaveSettled(files, codec, root));
   const found = listed.map((each) => findSegment(files, codec, each));
   const highestId = found.reduce((highest, { id, nameId }) => Math.max(highest, id, nameId), -1);
   if (highestId >= Number.MAX_SAFE_INTEGER) {
@@ -113,10 +111,10 @@ function unbornOf(
   files: FileSystem,
   codec: Codec,
   listed: ListedFile[],
-  hasCheckpoints: () => boolean,
+  mayHaveHadRecords: () => boolean,
 ): { id: number; path: string } | undefined {
   try {
-    return takeUnborn(files, codec, listed, hasCheckpoints);
+    return takeUnborn(files, codec, listed, mayHaveHadRecords);
   } catch (error) {
     if (isReadError(error)) return undefined;
     throw error;
@@ -134,13 +132,7 @@ function firstHead(
   ordered: readonly OrderedSegment[],
 ): Head | undefined {
   if (ordered.some(({ baseOffset }) => baseOffset !== undefined)) return undefined;
-  let settled = 0;
-  for (const { name, kind } of files.list(root)) {
-    if (kind !== "file" || parseGroupCheckpointName(name)?.kind !== "cursor") continue;
-    const payload = readCheckpoint(files, `${root}/${name}`, CURSOR_CAPACITY, codec)?.payload;
-    const cursor = payload === undefined ? undefined : decodeCursor(payload, codec);
-    settled = Math.max(settled, cursor?.committed ?? 0);
-  }
+  const settled = highestCommitted(files, codec, root);
   return { offset: settled, sequence: settled };
 }
 

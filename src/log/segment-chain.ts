@@ -13,6 +13,7 @@ import {
   segmentHeaderCrcHolds,
 } from "./segment.ts";
 import { lastNonZero, plausibleFooter, SegmentWalk } from "./segment-walk.ts";
+import { mayHaveSettled } from "./settled.ts";
 import { StorageError } from "./storage-error.ts";
 
 /** A span of a segment whose records are lost. */
@@ -80,7 +81,7 @@ export function inspectChain(files: FileSystem, codec: Codec, root: string, full
   const listed = listSegments(files, root, names, ({ path }) => {
     throw new StorageError("OutOfRange", `${path}: no log has a segment with an id of 2^52 or more`);
   });
-  const unborn = takeUnborn(files, codec, listed, () => names.some(({ name }) => name.endsWith(".ckpt")));
+  const unborn = takeUnborn(files, codec, listed, () => mayHaveSettled(files, codec, root));
   const sealed: SegmentInfo[] = [];
   let scanner: FrameScanner | undefined;
   for (let i = 0; i < listed.length; i++) {
@@ -164,14 +165,14 @@ export function unsealedPredecessor(id: number): StorageError {
 
 /**
  * Takes the highest segment out of the list if it never came to be: no header, and not a byte behind where the header
- * belongs. Beside other segments that is a cut creation. Alone it is one only as the very first segment of a log that
- * never got as far as a checkpoint; otherwise records may have been there, and the log is refused.
+ * belongs. Beside other segments that is a cut creation. Alone it is one only as the very first segment of a log in which
+ * no group has settled anything; otherwise records have been there, and what is left of them is not nothing.
  */
 export function takeUnborn(
   files: FileSystem,
   codec: Codec,
   listed: ListedFile[],
-  hasCheckpoints: () => boolean,
+  mayHaveHadRecords: () => boolean,
 ): { id: number; path: string } | undefined {
   const last = listed.at(-1);
   if (last === undefined) return undefined;
@@ -179,7 +180,7 @@ export function takeUnborn(
   try {
     const header = headerBytes(file, last.size);
     if (segmentHeaderCrcHolds(header, codec)) return undefined;
-    if (listed.length === 1 && (last.id !== 0 || header.some((byte) => byte !== 0) || hasCheckpoints())) {
+    if (listed.length === 1 && (last.id !== 0 || header.some((byte) => byte !== 0) || mayHaveHadRecords())) {
       return undefined;
     }
     if (lastNonZero(file, SEGMENT_HEADER_LENGTH, last.size) > SEGMENT_HEADER_LENGTH) return undefined;

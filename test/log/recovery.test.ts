@@ -1,4 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { CURSOR_CAPACITY, type CursorState, encodeCursor } from "../../src/log/checkpoint-payloads.ts";
+import { encodeSlot, slotLength } from "../../src/log/checkpoint-slots.ts";
 import { parseLossReport } from "../../src/log/loss-report.ts";
 import { type RecoveredLog, type RecoveryOptions, recoverLog } from "../../src/log/recovery.ts";
 import { encodeSegmentFooter, encodeSegmentHeader, SegmentFlag } from "../../src/log/segment.ts";
@@ -34,6 +36,13 @@ const FRAME = 46;
 
 function recover(files: FileSystem, options: Partial<RecoveryOptions> = {}): RecoveredLog {
   return recoverLog(files, codec, ROOT, { ...OPTIONS, ...options });
+}
+
+/** A cursor's checkpoint file after its first write. */
+function cursorFile(state: CursorState): Uint8Array {
+  const slots = new Uint8Array(2 * slotLength(CURSOR_CAPACITY));
+  encodeSlot(slots.subarray(slotLength(CURSOR_CAPACITY)), 1, encodeCursor(state, codec), codec);
+  return slots;
 }
 
 /** The kind and text of the error that refuses the directory, which stays as it was. */
@@ -425,13 +434,14 @@ describe("strict recovery refuses", () => {
     const body = segmentBytes({ id: 0, base: 0, payloads: ["m0"] });
     put(sole, segmentPath(0), body.fill(0, 0, 64));
     expect(refused(sole)[1]).toContain("segment decode error: segment header has a bad magic number");
-    for (const [id, name] of [
-      [0, "cursor.ckpt"],
+    for (const [id, settled] of [
+      [0, { committed: 1, runs: [] }],
+      [0, { committed: 0, runs: [{ start: 3, end: 4 }] }],
       [1, undefined],
     ] as const) {
       const empty = newFiles();
       put(empty, segmentPath(id), new Uint8Array(64));
-      if (name !== undefined) put(empty, `${ROOT}/${name}`, EMPTY);
+      if (settled !== undefined) put(empty, `${ROOT}/cursor.ckpt`, cursorFile(settled));
       expect(refused(empty)[0]).toBe("SegmentDecode");
     }
   });
@@ -519,6 +529,36 @@ describe("recovery of a cut creation", () => {
       expect(recover(files)).toMatchObject({ segments: [], nextSegmentId: 0, nextOffset: 0 });
       expect(files.stat(segmentPath(0))).toBeUndefined();
     }
+  });
+
+  it("checkpoints in which nothing is settled do not make records of a first segment that was cut", () => {
+    for (const recovery of ["salvage", "strict"] as const) {
+      for (const length of [0, 64, 8192]) {
+        const begun = (committed: number): FileSystem => {
+          const files = newFiles();
+          put(files, segmentPath(0), new Uint8Array(length));
+          put(files, `${ROOT}/counters.ckpt`, new Uint8Array(540));
+          put(files, `${ROOT}/cursor.ckpt`, EMPTY);
+          put(files, `${ROOT}/cursor-67.ckpt`, cursorFile({ committed, runs: [] }));
+          return files;
+        };
+        const files = begun(0);
+        const recovered = recover(files, { recovery });
+        expect(recovered).toMatchObject({ segments: [], nextSegmentId: 0, nextOffset: 0, gaps: [] });
+        expect(recovered.losses).toMatchObject([{ start: 0, end: 0, recordsLostEstimate: 0 }]);
+        expect(files.stat(segmentPath(0))).toBeUndefined();
+
+        if (recovery === "strict") expect(refused(begun(5))[0]).toBe("SegmentDecode");
+        else expect(recover(begun(5)).nextOffset).toBeGreaterThanOrEqual(5);
+      }
+    }
+  });
+
+  it("a damaged cursor may have settled something", () => {
+    const files = newFiles();
+    put(files, segmentPath(0), EMPTY);
+    put(files, `${ROOT}/cursor.ckpt`, cursorFile({ committed: 0, runs: [] }).fill(0xff));
+    expect(refused(files)[0]).toBe("SegmentDecode");
   });
 
   it("a half-written header of a last segment without records goes too", () => {
