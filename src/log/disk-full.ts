@@ -1,4 +1,4 @@
-import type { FileSystemError } from "../runtime/file-system.ts";
+import type { FileSystem, FileSystemError } from "../runtime/file-system.ts";
 
 /** Out of space, or out of what the user may take of it. */
 export function isDiskFull(error: FileSystemError): boolean {
@@ -18,4 +18,13 @@ const PASSING = new Set(["EMFILE", "ENFILE", "ENOMEM", "EINTR", "EAGAIN"]);
 /** Whether the creation of a file may succeed later without anybody's repair (storage.md 17, deferred roll). */
 export function mayPass(error: FileSystemError): boolean {
   return isFullWrite(error) || PASSING.has(error.code);
+}
+
+/** What the file system that `path` is on says is free; undefined when it cannot or does not. Never throws for a failing disk. */
+export function freeBytes(files: FileSystem, path: string): number | undefined {
+  try {
+    return files.freeSpace(path)?.freeBytes;
+  } catch {
+    return undefined;
+  }
 }

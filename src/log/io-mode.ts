@@ -88,3 +88,10 @@ function directRefusal(files: FileSystem, dataDir: string): FileSystemError | un
 function removeIfPresent(files: FileSystem, path: string): void {
   if (files.stat(path) !== undefined) files.remove(path);
 }
+
+/** A device that wants direct writes of another alignment is no reason to change the mode silently (storage.md 16). */
+export function explainMisfit(cause: Error): Error {
+  if (!(cause instanceof FileSystemError) || cause.code !== "EINVAL" || cause.operation !== "write") return cause;
+  const text = `the device refuses direct writes in blocks of ${DIRECT_BLOCK_BYTES} bytes; use --io-mode buffered`;
+  return new Error(`${cause.message} (${text})`, { cause });
+}

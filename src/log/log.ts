@@ -14,7 +14,8 @@ import type { Refusal } from "./refusal.ts";
 import { SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import { SegmentEntry } from "./segment-entry.ts";
 import type { RemovalDone } from "./segment-removal.ts";
-import { LogWriter, type WriterEvents, type WriterOptions } from "./writer.ts";
+import { LogWriter } from "./writer.ts";
+import type { WriterEvents, WriterOptions } from "./writer-options.ts";
 
 export interface LogOptions extends WriterOptions {
   /** Default `salvage`. */

@@ -22,6 +22,8 @@ import { TailBlock, wholeBlocks } from "./tail-block.ts";
 /** Documented cap of one barrier's bytes (storage.md 14.2); larger buffered writes also get slower per byte. */
 const BATCH_BYTES = 1024 * 1024;
 const MIN_BATCH_BYTES = 64 * 1024;
+/** After this long without an append the spare buffers are given back. */
+const IDLE_MS = 5_000;
 /** Frame overhead of a record with both checksums (storage.md 3.4). */
 const RECORD_OVERHEAD_BYTES = 36 + 8 + 8;
 
@@ -60,6 +62,9 @@ export class PendingRecords {
   /** Closed batches, oldest first. */
   #waiting: Batch[] = [];
   #largePending = false;
+  /** Where trimIdle() found the log, and since when. */
+  #offsetSeen = 0;
+  #offsetSeenMs = 0;
 
   /**
    * `last` is the segment to go on with, its file open; without one, segment `nextSegmentId` is planned. `headerOf` makes the
@@ -113,11 +118,6 @@ export class PendingRecords {
   /** The segment of the oldest record here, or the one that the next record goes to. */
   get nextSegment(): SegmentEntry {
     return this.#waiting[0]?.segment ?? this.#fillSegment;
-  }
-
-  /** Whether no batch is being filled. */
-  get idle(): boolean {
-    return this.#filling === undefined;
   }
 
   /** Seals rows [first, end) of `table`; returns how many there was room and allowance for. */
@@ -214,9 +214,16 @@ export class PendingRecords {
     this.#fillSegment = this.#goOnWith(last) ?? this.#planSegment(nextSegmentId);
   }
 
-  /** Frees spare buffers, once traffic has stopped. */
-  trim(): void {
-    this.#pool.trim();
+  /** To be called a few times a second while nothing is being written: frees spare buffers once traffic has stopped. */
+  trimIdle(nowMs: number): boolean {
+    if (this.#nextOffset !== this.#offsetSeen) {
+      this.#offsetSeen = this.#nextOffset;
+      this.#offsetSeenMs = nowMs;
+      return false;
+    }
+    const trims = nowMs - this.#offsetSeenMs >= IDLE_MS && this.#filling === undefined;
+    if (trims) this.#pool.trim();
+    return trims;
   }
 
   #startBatch(): Batch | undefined {

@@ -1,4 +1,5 @@
 import type { File } from "../runtime/file-system.ts";
+import { SEGMENT_HEADER_LENGTH } from "./segment.ts";
 import type { Hole } from "./segment-chain.ts";
 
 /** Anchors are at least this far apart, which is a quarter of what one read brings. */
@@ -129,4 +130,9 @@ export class SegmentEntry {
     }
     return low;
   }
+}
+
+/** Record region (config.md 13): what lies between header and footer. */
+export function recordBytesOf(segments: readonly SegmentEntry[]): number {
+  return segments.reduce((sum, segment) => sum + segment.end - SEGMENT_HEADER_LENGTH, 0);
 }

@@ -8,7 +8,7 @@ import {
   FileSystemError,
   type IoQueue,
 } from "../runtime/file-system.ts";
-import { mayPass } from "./disk-full.ts";
+import { freeBytes, mayPass } from "./disk-full.ts";
 import { encodeSegmentHeader } from "./segment.ts";
 import type { SegmentEntry } from "./segment-entry.ts";
 import { format, formatNow } from "./segment-format.ts";
@@ -161,17 +161,9 @@ export class SegmentMaker {
    */
   #noRoomToFormat({ path }: SegmentEntry): FileSystemError | undefined {
     if (!this.#direct) return undefined;
-    const free = this.#freeBytes();
+    const free = freeBytes(this.#files, this.#directory.path);
     if (free === undefined || free >= this.#maxSegmentBytes) return undefined;
     return new FileSystemError("ENOSPC", "format", path, `ENOSPC, ${free} of ${this.#maxSegmentBytes} bytes free`);
-  }
-
-  #freeBytes(): number | undefined {
-    try {
-      return this.#files.freeSpace(this.#directory.path)?.freeBytes;
-    } catch {
-      return undefined;
-    }
   }
 
   #openNew(segment: SegmentEntry): File {

@@ -1,74 +1,27 @@
 import type { Clock, Timer } from "../runtime/clock.ts";
-import type { Codec, Compression } from "../runtime/codec.ts";
-import {
-  type Barrier,
-  DIRECT_BLOCK_BYTES,
-  type File,
-  type FileSystem,
-  FileSystemError,
-  type IoQueue,
-} from "../runtime/file-system.ts";
-import { Admission, type AdmissionLimits } from "./admission.ts";
+import type { Codec } from "../runtime/codec.ts";
+import { type Barrier, type File, type FileSystem, FileSystemError, type IoQueue } from "../runtime/file-system.ts";
+import { Admission } from "./admission.ts";
 import type { Batch } from "./batch.ts";
+import { BatchFlight } from "./batch-flight.ts";
 import { Counters } from "./counters.ts";
-import { isDiskFull, isFullWrite } from "./disk-full.ts";
+import { freeBytes, isDiskFull, isFullWrite } from "./disk-full.ts";
 import { leaveToRestart } from "./doubtful-tail.ts";
-import { BarrierPolicy, type Durability } from "./durability.ts";
+import { BarrierPolicy } from "./durability.ts";
 import { IdentityCheck } from "./file-identity.ts";
+import { explainMisfit } from "./io-mode.ts";
 import { PendingRecords } from "./pending-records.ts";
 import type { Refusal } from "./refusal.ts";
 import { SEGMENT_FOOTER_LENGTH, SEGMENT_HEADER_LENGTH } from "./segment.ts";
-import { INDEXED_SEGMENTS, type SegmentEntry } from "./segment-entry.ts";
+import { INDEXED_SEGMENTS, recordBytesOf, type SegmentEntry } from "./segment-entry.ts";
 import { type Creation, SegmentMaker } from "./segment-maker.ts";
 import { type RemovalDone, SegmentRemoval } from "./segment-removal.ts";
-import { wholeBlocks } from "./tail-block.ts";
 import { TailCache } from "./tail-cache.ts";
+import type { WriterEvents, WriterOptions, WriterStart } from "./writer-options.ts";
 
-/** Below this a write to the page cache is cheaper on the main thread than the hand-over to the I/O thread. */
-const IMMEDIATE_WRITE_BYTES = 64 * 1024;
 /** Bounds of what is kept of the newest batches for readers, with direct writes. */
 const MIN_TAIL_BYTES = 1024 * 1024;
 const MAX_TAIL_BYTES = 4 * 1024 * 1024;
-/** Batches that the I/O thread may have: the one it works on, and the next. */
-const MAX_FLYING = 2;
-/** After this long without an append the spare batches are given back. */
-const IDLE_MS = 5_000;
-
-export interface WriterOptions extends AdmissionLimits {
-  readonly root: string;
-  readonly maxSegmentBytes: number;
-  readonly maxPendingBytes: number;
-  readonly durability: Durability;
-  /** Where what is written is counted. Default: counters of the log's own. */
-  readonly counters?: Counters;
-  /** Segments are written around the page cache (storage.md 16). Default false. */
-  readonly directWrites?: boolean;
-  /** How payloads are stored. Default: as they are. */
-  readonly compression?: Compression;
-}
-
-/** Where the writer goes on after recovery. */
-export interface WriterStart {
-  /** All segments, ascending; an unsealed last one is resumed, otherwise a new one is created. */
-  readonly segments: SegmentEntry[];
-  readonly nextSegmentId: number;
-  readonly nextOffset: number;
-  readonly nextSequence: number;
-  /** Why nothing on the disk may be changed, if so: the writer is frozen from the beginning. */
-  readonly readOnly?: Error;
-}
-
-export interface WriterEvents {
-  /** A head moved, or room was made. */
-  advanced(): void;
-  /**
-   * Records from this offset on were given up: none of them was or will be visible, and their offsets will be used again.
-   * `refusal` is there when the disk was full.
-   */
-  rejected(fromOffset: number, refusal?: Refusal): void;
-  /** A write or barrier failed. Nothing will be appended any more. */
-  froze(error: Error): void;
-}
 
 /**
  * The one writer of a log: mints offsets, seals records into batches, and has one batch at a time written and synced
@@ -87,6 +40,7 @@ export class LogWriter {
   readonly #directory: File;
   readonly #identity: IdentityCheck;
   readonly #maker: SegmentMaker;
+  readonly #flight: BatchFlight;
   readonly #pending: PendingRecords;
   readonly #policy: BarrierPolicy;
   readonly #admission: Admission;
@@ -94,23 +48,14 @@ export class LogWriter {
 
   #visibleHead: number;
   #durableHead: number;
-  /** A segment is being made, or a barrier of its own runs: nothing else may. */
-  #busy = false;
-  /** It is a segment that is being made. */
+  /** A segment is being made. */
   #creating = false;
-  /** Batches with the I/O thread. It takes them one by one, so there is one barrier at a time. */
-  #flying = 0;
-  /** The segment of the last of them. */
-  #flyingSegment: SegmentEntry | undefined;
   /** Where a write or barrier failed: cleaned up once nothing is under way any more. */
   #doubtful: SegmentEntry | undefined;
   /** A write that found the disk full: what is pending is given up once nothing is under way any more. */
   #fullError: FileSystemError | undefined;
-  #batchStartedMs: number | undefined;
   #pumping = false;
   #frozen: Error | undefined;
-  #lastSeenOffset = 0;
-  #lastAppendMs = 0;
   /** Fires when what level `interval` left unsynced is due. */
   #dueTimer: Timer | undefined;
   #closing: (() => void) | undefined;
@@ -138,6 +83,9 @@ export class LogWriter {
     this.#queue = files.createQueue();
     this.#directory = files.openDirectory(options.root);
     this.#identity = new IdentityCheck(files, clock, this.#directory);
+    this.#flight = new BatchFlight(this.#queue, clock, this.#direct, (batch, barrier, tookMs, error) =>
+      this.#written(batch, barrier, tookMs, error),
+    );
     const maker = new SegmentMaker(
       { files, codec, clock },
       this.#queue,
@@ -192,7 +140,7 @@ export class LogWriter {
 
   /** Monotonic time at which the I/O thread began the batch or barrier that it is at; undefined when it is at none. */
   get batchStartedMs(): number | undefined {
-    return this.#batchStartedMs;
+    return this.#flight.startedMs;
   }
 
   /**
@@ -248,8 +196,8 @@ export class LogWriter {
     if (this.#pumping) return;
     this.#pumping = true;
     try {
-      while (!this.#busy && this.#frozen === undefined && this.#fullError === undefined && this.#flying < MAX_FLYING) {
-        const batch = this.#pending.take(this.#flying > 0 ? this.#flyingSegment : undefined);
+      while (this.#flight.hasRoom && this.#frozen === undefined && this.#fullError === undefined) {
+        const batch = this.#pending.take(this.#flight.segment);
         if (batch === undefined) break;
         if (batch.segment.file === undefined) this.#create(batch.segment, batch);
         else this.#write(batch);
@@ -267,15 +215,7 @@ export class LogWriter {
     const refused = this.#admission.refusal !== undefined;
     this.#admission.refresh();
     if (refused && this.#admission.refusal === undefined) this.#events.advanced();
-    if (this.#busy || this.#flying > 0) return;
-    const nowMs = this.#clock.monotonicMs();
-    if (this.nextOffset !== this.#lastSeenOffset) {
-      this.#lastSeenOffset = this.nextOffset;
-      this.#lastAppendMs = nowMs;
-    } else if (nowMs - this.#lastAppendMs >= IDLE_MS && this.#pending.idle) {
-      this.#pending.trim();
-      this.tailCache?.clear();
-    }
+    if (this.#flight.idle && this.#pending.trimIdle(this.#clock.monotonicMs())) this.tailCache?.clear();
   }
 
   /**
@@ -315,7 +255,7 @@ export class LogWriter {
   }
 
   #finishClosing(): void {
-    if (this.#closing === undefined || this.#busy || this.#flying > 0) return;
+    if (this.#closing === undefined || !this.#flight.idle) return;
     if (this.#frozen === undefined && this.#policy.unsyncedBytes > 0) {
       this.#barrierOnly();
       return;
@@ -326,46 +266,12 @@ export class LogWriter {
   }
 
   #write(batch: Batch): void {
-    const file = batch.segment.file as File;
     const nowMs = this.#clock.monotonicMs();
     const covered = this.#policy.handOver(batch.end - batch.start, batch.seals, nowMs);
-    const barrier: Barrier = batch.seals ? "full" : covered ? "data" : "none";
-    const alone = this.#flying === 0;
-    this.#flying += 1;
-    if (alone) this.#batchStartedMs = nowMs;
-    this.#flyingSegment = batch.segment;
-    let length = batch.end;
-    if (this.#direct) {
-      length = wholeBlocks(batch.end);
-      batch.buffer.fill(0, batch.end, length);
-    } else if (barrier === "none" && alone && length <= IMMEDIATE_WRITE_BYTES) {
-      try {
-        file.write(batch.buffer, 0, batch.end, batch.position);
-      } catch (error) {
-        this.#written(batch, barrier, error as FileSystemError);
-        return;
-      }
-      this.#written(batch, barrier, undefined);
-      return;
-    }
-    this.#queue.submit({
-      file,
-      write: { buffer: batch.buffer, offset: 0, length, position: batch.position },
-      truncateTo: batch.seals ? batch.position + batch.end : undefined,
-      barrier,
-      // At the levels without a barrier the one of the next roll would have a whole segment to write.
-      writeback: true,
-      done: (error) => {
-        this.#written(batch, barrier, error);
-      },
-    });
+    this.#flight.write(batch, batch.seals ? "full" : covered ? "data" : "none", nowMs);
   }
 
-  #written(batch: Batch, barrier: Barrier, error: FileSystemError | undefined): void {
-    const nowMs = this.#clock.monotonicMs();
-    const tookMs = nowMs - (this.#batchStartedMs ?? nowMs);
-    this.#flying -= 1;
-    this.#batchStartedMs = this.#flying > 0 ? nowMs : undefined;
+  #written(batch: Batch, barrier: Barrier, tookMs: number, error: FileSystemError | undefined): void {
     if (error !== undefined) {
       if (isFullWrite(error)) this.#fullError ??= error;
       else this.#fail(error, batch.segment);
@@ -377,7 +283,7 @@ export class LogWriter {
     }
     if (this.#fullError !== undefined) {
       this.#pending.release(batch, batch.buffer);
-      if (this.#flying === 0) this.#giveUp(batch.segment, this.#fullError);
+      if (this.#flight.idle) this.#giveUp(batch.segment, this.#fullError);
       return;
     }
     this.#admission.wrote(batch.end - batch.start);
@@ -408,7 +314,7 @@ export class LogWriter {
 
   /** Level `interval`: what is unsynced gets its barrier in time, also when nothing new arrives. */
   #syncIfDue(): void {
-    if (this.#policy.unsyncedBytes === 0 || this.#frozen !== undefined || this.#busy || this.#flying > 0) return;
+    if (this.#policy.unsyncedBytes === 0 || this.#frozen !== undefined || !this.#flight.idle) return;
     const dueInMs = this.#policy.overdueInMs(this.#clock.monotonicMs());
     if (dueInMs === 0) this.#barrierOnly();
     if (dueInMs === undefined || this.#dueTimer !== undefined) return;
@@ -421,21 +327,14 @@ export class LogWriter {
   #barrierOnly(): void {
     const segment = this.segments[this.segments.length - 1];
     const head = this.#visibleHead;
-    const nowMs = this.#clock.monotonicMs();
-    this.#policy.barrier(nowMs);
-    this.#busy = true;
-    this.#batchStartedMs = nowMs;
-    this.#queue.submit({
-      file: segment.file as File,
-      barrier: "data",
-      done: (error) => this.#barrierDone(segment, head, error),
-    });
+    this.#policy.barrier(this.#clock.monotonicMs());
+    this.#flight.run({ file: segment.file as File, barrier: "data" }, (error) =>
+      this.#barrierDone(segment, head, error),
+    );
   }
 
   /** The end of a barrier of its own: it covers everything below `head`. */
   #barrierDone(segment: SegmentEntry, head: number, error: FileSystemError | undefined): void {
-    this.#busy = false;
-    this.#batchStartedMs = undefined;
     if (error !== undefined) {
       this.#fail(error, segment);
       this.#cleanUp();
@@ -456,13 +355,11 @@ export class LogWriter {
     if (then !== undefined) this.#pending.putBack(then);
     // A leftover of that name is removed, and in another directory it would be another log's segment.
     if (!this.#identityHolds(true)) return;
-    this.#busy = true;
+    this.#flight.begin();
     this.#creating = true;
-    this.#batchStartedMs = this.#clock.monotonicMs();
     this.#maker.create(segment, (creation) => {
-      this.#busy = false;
+      this.#flight.end();
       this.#creating = false;
-      this.#batchStartedMs = undefined;
       this.#created(segment, creation);
     });
   }
@@ -524,14 +421,8 @@ export class LogWriter {
    */
   #giveUp(active: SegmentEntry, error: FileSystemError): void {
     this.#fullError = undefined;
-    this.#busy = true;
-    this.#batchStartedMs = this.#clock.monotonicMs();
-    this.#queue.submit({
-      file: active.file as File,
-      truncateTo: active.visibleEnd,
-      barrier: "full",
-      done: (failure) => this.#barrierDone(active, this.#visibleHead, failure),
-    });
+    const job = { file: active.file as File, truncateTo: active.visibleEnd, barrier: "full" } as const;
+    this.#flight.run(job, (failure) => this.#barrierDone(active, this.#visibleHead, failure));
     this.#reject(active.id, this.#admission.diskFull(error));
   }
 
@@ -542,7 +433,7 @@ export class LogWriter {
 
   /** Once nothing is under way: what a failure left in doubt is cut off, and a close that waited goes on. */
   #cleanUp(): void {
-    if (this.#flying > 0) return;
+    if (this.#flight.batches > 0) return;
     const rewrites = this.#durableHead !== this.#visibleHead;
     if (this.#doubtful !== undefined) leaveToRestart(this.#doubtful, rewrites, this.#files, this.#direct);
     this.#doubtful = undefined;
@@ -564,26 +455,5 @@ export class LogWriter {
     const problem = now ? this.#identity.problem(this.#active) : this.#identity.dueProblem(this.#active);
     if (problem !== undefined) this.#freeze(problem);
     return problem === undefined;
-  }
-}
-
-/** A device that wants direct writes of another alignment is no reason to change the mode silently (storage.md 16). */
-function explainMisfit(cause: Error): Error {
-  if (!(cause instanceof FileSystemError) || cause.code !== "EINVAL" || cause.operation !== "write") return cause;
-  const text = `the device refuses direct writes in blocks of ${DIRECT_BLOCK_BYTES} bytes; use --io-mode buffered`;
-  return new Error(`${cause.message} (${text})`, { cause });
-}
-
-/** Record region (config.md 13): what lies between header and footer. */
-function recordBytesOf(segments: readonly SegmentEntry[]): number {
-  return segments.reduce((sum, segment) => sum + segment.end - SEGMENT_HEADER_LENGTH, 0);
-}
-
-/** What the file system says is free, if it can and does. */
-function freeBytes(files: FileSystem, path: string): number | undefined {
-  try {
-    return files.freeSpace(path)?.freeBytes;
-  } catch {
-    return undefined;
   }
 }

@@ -1,5 +1,5 @@
 import { Log } from "../../src/log/log.ts";
-import type { WriterOptions } from "../../src/log/writer.ts";
+import type { WriterOptions } from "../../src/log/writer-options.ts";
 import { SimulatedClock } from "../../src/runtime/clock-simulated.ts";
 import { FIELD_PAYLOAD, FIELD_PAYLOAD_LENGTH, FIELDS } from "../../src/runtime/codec.ts";
 import { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts";
