@@ -36,7 +36,8 @@ export function seekTime(log: Log, timestampMs: bigint, world: TimeSeekWorld): n
 
 /**
  * seekTime() in steps of one read window each, for a caller with other things to do in between. The first search of a
- * sealed segment reads it once and leaves a time index beside it.
+ * sealed segment reads it once and leaves a time index beside it. Segments that are removed meanwhile are passed over: the
+ * answer is never below the earliest offset.
  */
 export function* seekTimeSteps(
   log: Log,
@@ -54,26 +55,33 @@ export function* seekTimeSteps(
       if (index === undefined) {
         const builder = new TimeIndexBuilder(identityOf(segment));
         for (let offset = from; offset < end; ) {
-          offset = eachRecord(log, offset, end, head, (at, timestamp) => {
+          const { next } = eachRecord(log, offset, end, head, (at, timestamp) => {
             builder.add(at, timestamp);
             return true;
-          }).next;
+          });
           yield;
+          from = Math.max(from, log.earliestOffset);
+          offset = Math.max(next, from);
         }
         index = builder.finish();
-        const mayStore = segment.holes.length === 0 && log.readOnly === undefined && log.isInPlace();
-        if (mayStore) store(files, codec, root, path, index);
+        if (mayStoreIndex(log, segment)) store(files, codec, root, path, index);
       }
       from = Math.max(from, lastEntryBefore(index, timestampMs));
     }
     while (from < end) {
       const { next, found } = eachRecord(log, from, end, head, (_, timestamp) => timestamp < timestampMs);
       if (found !== undefined) return found;
-      from = next;
       yield;
+      from = Math.max(next, log.earliestOffset);
     }
   }
-  return head;
+  return Math.max(head, log.earliestOffset);
+}
+
+/** Not beside a segment whose removal has begun: nothing would ever remove the index. */
+function mayStoreIndex(log: Log, segment: SegmentEntry): boolean {
+  const stays = !segment.unlinked && log.segments.includes(segment);
+  return stays && segment.holes.length === 0 && log.readOnly === undefined && log.isInPlace();
 }
 
 /** Visits the records of one window from `offset` on while `goOn`; lost ones are passed over. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { Log } from "../../src/log/log.ts";
 import { encodeSegmentFooter } from "../../src/log/segment.ts";
 import { decodeTimeIndex, encodeTimeIndex, TimeIndexBuilder } from "../../src/log/time-index.ts";
-import { seekTime } from "../../src/log/time-seek.ts";
+import { seekTime, seekTimeSteps } from "../../src/log/time-seek.ts";
 import { SimulatedClock } from "../../src/runtime/clock-simulated.ts";
 import type { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts";
 import { codec, flip, frame, get, header, hex, join, put, ROOT, segmentPath, tree } from "./fixtures.ts";
@@ -92,6 +92,35 @@ describe("time index", () => {
     }
     files.fail({ operation: "open", path: /tindex/, code: "EACCES" });
     expect(seekTime(log, 5n, world)).toBe(scanned(timestamps, 5n));
+  });
+
+  it("segments that go during a seek are passed over and leave no index, whenever they go", () => {
+    const timestamps = [3n, 1n, 4n, 1n, 5n, 9n, 2n, 6n, 5n, 3n, 5n];
+    for (const wanted of [0n, 5n, 6n, 100n]) {
+      for (let before = 0; before < 14; before++) {
+        for (const duringBarrier of [false, true]) {
+          const { log, files } = logOf(timestamps, 2);
+          const steps = seekTimeSteps(log, wanted, { files, codec, root: ROOT });
+          let step: IteratorResult<void, number> = { done: false, value: undefined };
+          for (let i = 0; i < before && !step.done; i++) step = steps.next();
+          if (step.done) continue;
+          let removed = 0;
+          log.removeOldest(3, (count) => {
+            removed = count;
+          });
+          if (!duringBarrier) files.runAll();
+          const earliest = log.earliestOffset;
+          expect(earliest).toBe(duringBarrier ? 0 : 6);
+          while (!step.done) step = steps.next();
+          const left = timestamps.map((each, offset) => (offset < earliest ? -1n : each));
+          expect(step.value).toBe(scanned(left, wanted));
+          files.runAll();
+          expect(removed).toBe(3);
+          const indexes = files.list(ROOT).filter(({ name }) => name.endsWith(".tindex"));
+          for (const { name } of indexes) expect(files.stat(`${ROOT}/${name.replace("tindex", "log")}`)).toBeDefined();
+        }
+      }
+    }
   });
 
   it("a seek gives what a full scan gives, also across lost records", () => {
