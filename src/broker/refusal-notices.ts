@@ -6,6 +6,11 @@ import type { FileSystemError } from "../runtime/file-system.ts";
 const AGAIN_AFTER_MS = 60_000;
 const MAX_REMEMBERED = 1024;
 const UNTIL_ROOM = "until there is room; reading and acknowledging go on, positions are kept in memory until they fit";
+/** What ends a refusal that is not the disk's. */
+const LIFTED_BY = {
+  "at-capacity": "until retention removes a segment or --max-total-bytes is raised",
+  "daily-budget": "until the next UTC day or a higher --daily-write-budget-bytes",
+} as const;
 
 /**
  * Tells the operator in one line when publishing begins to be refused and in one when it goes on. What else does not fit
@@ -39,7 +44,7 @@ export class RefusalNotices {
     this.#told = refusal !== undefined && this.#isDue(refusal.kind, nowMs);
     if (refusal === undefined || !this.#told) return;
     const cause = refusal.message.replace(/; produce rejected$/, "");
-    const rest = refusal.kind === "disk-full" ? UNTIL_ROOM : "meanwhile; reading and acknowledging go on";
+    const rest = refusal.kind === "disk-full" ? UNTIL_ROOM : `${LIFTED_BY[refusal.kind]}; reading and acknowledging go on`;
     this.#warned(`publishing is refused (${cause}) ${rest}`);
   }
 

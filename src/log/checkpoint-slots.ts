@@ -15,7 +15,7 @@ const SLOT_HEADER_LENGTH = 10;
 /**
  * - `valid`: a slot holds a payload that was once written
  * - `empty`: nothing was written yet, or the first write was cut
- * - `damaged`: no crash leaves this; whatever it held is lost
+ * - `damaged`: no crash leaves this once the file was synced; whatever it held is lost
  */
 export type CheckpointState = "valid" | "empty" | "damaged";
 
@@ -45,8 +45,9 @@ export function encodeSlot(slot: Uint8Array, writeNumber: number, payload: Uint8
 /** What an open checkpoint file holds. Throws FileSystemError. */
 export function readSlots(file: File, capacity: number, codec: Codec): CheckpointContent {
   const length = slotLength(capacity);
-  // A short file was cut while it was created.
-  if (file.status().size < 2 * length) return { state: "empty", payload: undefined, writeNumber: 0 };
+  const { size } = file.status();
+  // Read as zeros (storage.md 8.1). Without a byte its creation was cut; any other size is not how a checkpoint is left.
+  if (size < 2 * length) return { state: size === 0 ? "empty" : "damaged", payload: undefined, writeNumber: 0 };
   const both = new Uint8Array(2 * length);
   readExactly(file, both, 0, both.length, 0);
 

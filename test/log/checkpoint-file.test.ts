@@ -101,11 +101,12 @@ describe("checkpoint container", () => {
     expect(open(files).checkpoint.state).toBe("empty");
   });
 
-  it("README ruling 13: a full-size file of zeros is damage, a short file is empty", () => {
+  it("README ruling 13: a file of zeros is damage, and so is a short one; an empty one is what a cut creation leaves", () => {
     for (const [length, state] of [
       [2 * SLOT, "damaged"],
       [4096, "damaged"],
-      [2 * SLOT - 1, "empty"],
+      [2 * SLOT - 1, "damaged"],
+      [1, "damaged"],
       [0, "empty"],
     ] as const) {
       const files = newFiles();
