@@ -68,12 +68,13 @@ function filesOf(directory: string): FileSystem {
 
 function readDictionary(files: FileSystem, path: string): Uint8Array {
   try {
+    // Before it is opened: that of a pipe waits for somebody who writes into it.
+    if ((files.stat(resolve(path))?.kind ?? "file") !== "file") {
+      throw new CliError("usage", `${path} is not a file`);
+    }
     const file = files.open(resolve(path), "read");
     try {
-      const { kind, size } = file.status();
-      if (kind !== "file") {
-        throw new CliError("usage", `${path} is not a file`);
-      }
+      const { size } = file.status();
       if (size > MAX_DICTIONARY_BYTES) {
         throw new CliError("usage", `${path} has ${size} bytes, a dictionary has at most ${MAX_DICTIONARY_BYTES}`);
       }

@@ -27,3 +27,18 @@ export function isLoopback(ip: string): boolean {
   const address = mapped === null ? ip : mapped[1];
   return /^127(?:\.[0-9]{1,3}){3}$/.test(address) || /^(?:0{0,4}:)+:?0{0,3}1$/.test(address);
 }
+
+/** The addresses of every interface, of IPv4 and of both, as canonical() writes them. */
+const WILDCARDS = ["[::ffff:0:0]", "[::]"];
+
+/** Whether two IP addresses cannot both be bound on one port: they are the same however written, or one is a wildcard. */
+export function overlap(ip: string, other: string): boolean {
+  const [one, two] = [canonical(ip), canonical(other)];
+  return one === two || WILDCARDS.includes(one) || WILDCARDS.includes(two);
+}
+
+/** One text for each address, that of an IPv4 address being the one of its IPv6 form. */
+function canonical(ip: string): string {
+  const [address] = ip.split("%");
+  return new URL(`http://[${address.includes(":") ? address : `::ffff:${address}`}]`).hostname;
+}

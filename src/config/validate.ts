@@ -1,4 +1,4 @@
-import { type Address, formatAddress, isLoopback, parseAddress } from "./address.ts";
+import { type Address, formatAddress, isLoopback, overlap, parseAddress } from "./address.ts";
 import { environmentName, KEYS, type Key, type KeyName, type Settings } from "./keys.ts";
 import { checkRamBudget } from "./ram-budget.ts";
 import { UsageError } from "./usage-error.ts";
@@ -198,7 +198,7 @@ async function checkWireBind(settings: Settings, source: string, resolve: Resolv
 }
 
 function checkPorts(wire: Address, health: Address | undefined): void {
-  if (health !== undefined && wire.port !== 0 && wire.port === health.port) {
+  if (health !== undefined && wire.port !== 0 && wire.port === health.port && overlap(wire.host, health.host)) {
     throw new UsageError(`\`--addr\` and \`--health-addr\` use the same port ${wire.port}`);
   }
 }

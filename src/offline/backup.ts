@@ -8,7 +8,7 @@ import { formatManifest, MANIFEST_FILE, type Manifest, type ManifestFile } from 
 import { OfflineError } from "./offline-error.ts";
 import type { Progress } from "./progress.ts";
 import { lockStopped, requireLogRoot } from "./stopped-directory.ts";
-import { contains, copyTree, isContent, listTree } from "./tree.ts";
+import { contains, copyTree, isContent, listTree, type TreeFile } from "./tree.ts";
 
 /** Where the copy of the data directory is in a backup. */
 export const BACKUP_DATA = "data";
@@ -48,6 +48,13 @@ export function backUp(files: FileSystem, codec: Codec, options: BackupOptions):
     requireEmptyTarget(files, out);
     const log = inspectLog(files, codec, dataDirectory);
     const tree = listTree(files, dataDirectory);
+    const described = {
+      earliestRetained: log.earliestOffset,
+      durableHead: log.nextOffset,
+      cursors: tree.files.filter(({ path }) => parseGroupCheckpointName(path)?.kind === "cursor").length,
+      dlqRecords: countDeadLetters(files, codec, `${dataDirectory}/${DEAD_LETTER_SINK}`),
+    };
+    refuseTooMany(described, tree.files);
     makeDurableDirectory(files, out);
 
     const totalBytes = tree.files.reduce((sum, file) => sum + file.sizeBytes, 0);
@@ -64,19 +71,19 @@ export function backUp(files: FileSystem, codec: Codec, options: BackupOptions):
       },
       ({ path }, content) => copied.push({ ...content, path }),
     );
-    const manifest: Manifest = {
-      earliestRetained: log.earliestOffset,
-      durableHead: log.nextOffset,
-      cursors: tree.files.filter(({ path }) => parseGroupCheckpointName(path)?.kind === "cursor").length,
-      dlqRecords: countDeadLetters(files, codec, `${dataDirectory}/${DEAD_LETTER_SINK}`),
-      files: copied,
-    };
+    const manifest: Manifest = { ...described, files: copied };
     writeManifest(files, out, formatManifest(manifest));
     const bytes = copied.reduce((sum, file) => sum + file.lengthBytes, 0);
     return { manifest, bytes, skipped: tree.skipped, damaged: log.losses.length > 0 };
   } finally {
     lock?.release();
   }
+}
+
+/** Throws OfflineError when the manifest would be too long, checksums being as long as they can be. */
+function refuseTooMany(described: Omit<Manifest, "files">, files: readonly TreeFile[]): void {
+  const longest = files.map(({ path, sizeBytes }) => ({ crc: 0xffff_ffff, lengthBytes: sizeBytes, path }));
+  formatManifest({ ...described, files: longest });
 }
 
 function requireEmptyTarget(files: FileSystem, out: string): void {

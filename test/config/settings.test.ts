@@ -243,8 +243,21 @@ describe("validation", () => {
     [["--health-addr", "0.0.0.0:0", "--addr", "0.0.0.0:0"], "--health-addr"],
     [["--health-addr", "0.0.0.0:0", "--health-allow-public", "--addr", "0.0.0.0:0"], "refusing to bind `--addr`"],
     [["--health-addr", "127.0.0.1:9", "--addr", "127.0.0.1:9"], "use the same port 9"],
+    [["--health-addr", "[0:0::1]:9", "--addr", "[::1]:9"], "use the same port 9"],
+    [["--health-addr", "[::ffff:127.0.0.1]:9", "--addr", "127.0.0.1:9"], "use the same port 9"],
+    [["--health-addr", "0.0.0.0:9", "--health-allow-public", "--addr", "127.0.0.1:9"], "use the same port 9"],
+    [["--health-addr", "[::]:9", "--health-allow-public", "--addr", "127.0.0.1:9"], "use the same port 9"],
   ])("observability.md 1.1: refuses %j", async (tokens, message) => {
     await expect(check([...base, ...tokens])).rejects.toThrow(message);
+  });
+
+  it.each([
+    ["127.0.0.1:9", "127.0.0.2:9"],
+    ["[::1]:9", "127.0.0.1:9"],
+    ["127.0.0.1:0", "127.0.0.1:0"],
+  ])("health at %s beside the wire at %s", async (health, addr) => {
+    const valid = await check([...base, "--health-addr", health, "--addr", addr]);
+    expect(valid.healthBind?.port).toBe(valid.bindPort);
   });
 
   it("observability.md 1.1: health is off unless asked for, public only with consent", async () => {

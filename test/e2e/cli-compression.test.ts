@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -77,6 +78,9 @@ describe("dict", () => {
     mkdirSync(dataDir);
     expect((await install(join(directory, "absent"))).code).toBe(2);
     expect((await install(directory)).code).toBe(1);
+    const pipe = join(directory, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    expect((await install(pipe)).code).toBe(1);
     expect(await list()).toBe(`dict ls: 0 dictionaries in ${dataDir}\n`);
 
     const installed = await install(file, "--json");

@@ -102,6 +102,21 @@ describe("backup", () => {
     expect(seen.length).toBeGreaterThan(7);
   });
 
+  it("refuses more files than a manifest can list before it copies the first one", () => {
+    const files = source();
+    let directory = ROOT;
+    for (let depth = 1; depth < 16; depth++) {
+      directory += `/${"d".repeat(250)}`;
+      files.makeDirectory(directory);
+    }
+    for (let i = 0; i < 4300; i++) put(files, `${directory}/${"f".repeat(250)}${i}`, new Uint8Array(0));
+    expect(thrown(() => backUp(files, codec, { dataDirectory: ROOT, out: OUT }))).toMatchObject({
+      kind: "UnsupportedEntry",
+      message: "a backup of 4307 files has too long a manifest",
+    });
+    expect(files.stat(OUT)).toBeUndefined();
+  });
+
   it("refuses a locked source, a target that is not empty, and one inside the source", () => {
     const files = source();
     const lock = files.lock(`${ROOT}/LOCK`)!;
