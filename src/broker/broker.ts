@@ -133,7 +133,7 @@ export async function startBroker(
     const { counters } = log;
     countersFile = new CountersFile(
       counters,
-      { losses: log.losses, quarantined: log.quarantined, lossEnd: lossEndOf(log) },
+      { losses: log.losses, quarantined: log.quarantined, repairs: log.repairs, lossEnd: lossEndOf(log) },
       { files, codec, queue: checkpointQueue, root: options.dataDir, readOnly: readOnly !== undefined },
     );
     const openLog = log;

@@ -1,16 +1,13 @@
-import { type File, type FileSystem, FileSystemError } from "../runtime/file-system.ts";
+import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import { CheckpointFile, type CheckpointOptions } from "./checkpoint-file.ts";
 import { COUNTERS_CAPACITY } from "./checkpoint-payloads.ts";
 import { readSlots } from "./checkpoint-slots.ts";
 import type { Counters, Opening } from "./counters.ts";
-import { LossReportError, parseLossReport, skippedBytes } from "./loss-report.ts";
-import { COUNTERS_FILE, RECOVERY_REPORT_FILE } from "./names.ts";
-import { readExactly } from "./read-exactly.ts";
+import { readLossReport, skippedBytes } from "./loss-report.ts";
+import { COUNTERS_FILE } from "./names.ts";
 
 /** While something is counted, the file is this old at most: with the positions of the groups, and as cheap. */
 const SAVE_AFTER_MS = 5_000;
-/** A loss report above this is not one of ours. */
-const MAX_REPORT_BYTES = 16 * 1024 * 1024;
 
 export interface CountersFileOptions
   extends Omit<CheckpointOptions, "name" | "capacity" | "initialPayload" | "onError"> {
@@ -86,39 +83,32 @@ function equal(left: Uint8Array, right: Uint8Array): boolean {
 
 /** The payload of the file, without creating or changing it. */
 function readCounters({ files, root, codec }: CountersFileOptions): Uint8Array | undefined {
-  return withFile(files, `${root}/${COUNTERS_FILE}`, (file) => readSlots(file, COUNTERS_CAPACITY, codec).payload);
-}
-
-function readReport(files: FileSystem, root: string): Opening["report"] | undefined {
-  return withFile(files, `${root}/${RECOVERY_REPORT_FILE}`, (file) => {
-    const { size } = file.status();
-    if (size > MAX_REPORT_BYTES) return undefined;
-    const bytes = new Uint8Array(size);
-    readExactly(file, bytes, 0, size, 0);
-    const report = { bytes: 0, records: 0 };
-    for (const event of parseLossReport(new TextDecoder().decode(bytes))) {
-      report.bytes += skippedBytes(event);
-      report.records += event.recordsLostEstimate;
-    }
-    return report;
-  });
-}
-
-function withFile<T>(files: FileSystem, path: string, use: (file: File) => T): T | undefined {
+  const path = `${root}/${COUNTERS_FILE}`;
   if (files.stat(path)?.kind !== "file") return undefined;
   const file = files.open(path, "read");
   try {
-    return use(file);
+    return readSlots(file, COUNTERS_CAPACITY, codec).payload;
   } finally {
     file.close();
   }
+}
+
+function readReport(files: FileSystem, root: string): Opening["report"] | undefined {
+  const events = readLossReport(files, root);
+  if (events === undefined) return undefined;
+  const report = { bytes: 0, records: 0 };
+  for (const event of events) {
+    report.bytes += skippedBytes(event);
+    report.records += event.recordsLostEstimate;
+  }
+  return report;
 }
 
 function attempt<T>(step: () => T): T | undefined {
   try {
     return step();
   } catch (error) {
-    if (error instanceof FileSystemError || error instanceof LossReportError) return undefined;
+    if (error instanceof FileSystemError) return undefined;
     throw error;
   }
 }

@@ -9,6 +9,8 @@ export interface Opening {
   readonly losses: readonly LossEvent[];
   /** Those of them whose bytes were copied to quarantine. */
   readonly quarantined: readonly LossEvent[];
+  /** How many of these no earlier opening has reported. */
+  readonly repairs: number;
   /** An offset that no loss of this opening reaches beyond. */
   readonly lossEnd: number;
   /** The loss report on disk: of this opening, or of the last one that lost something. */
@@ -154,7 +156,7 @@ export class Counters {
         break;
     }
     this.tornTailRepairs += opening.losses.filter(({ reason }) => reason === "TornTail").length;
-    this.segmentRepairs += opening.quarantined.length;
+    this.segmentRepairs += opening.repairs;
     const { report, losses, lossEnd } = opening;
     this.#met = lossTotals(losses);
     // Read-only, an opening leaves no report behind.

@@ -43,6 +43,8 @@ export class Log {
   readonly losses: readonly LossEvent[];
   /** Those of them whose bytes are in quarantine now. */
   readonly quarantined: readonly LossEvent[];
+  /** How many of these no earlier opening has reported. */
+  readonly repairs: number;
   /** Steps of opening that failed without harm: layout marker, quarantine copy, report file. */
   readonly problems: readonly FileSystemError[];
   /** Files in the root that are named as segments and cannot be any. */
@@ -59,6 +61,7 @@ export class Log {
     this.readOnly = recovered.readOnly;
     this.losses = recovered.losses;
     this.quarantined = recovered.quarantined;
+    this.repairs = recovered.repairs;
     this.problems = recovered.problems;
     this.foreign = recovered.foreign;
   }

@@ -1,5 +1,6 @@
 import type { FileSystem } from "../runtime/file-system.ts";
 import { RECOVERY_REPORT_FILE } from "./names.ts";
+import { readExactly } from "./read-exactly.ts";
 
 /** What recovery gave up, in the schema `ironbus.loss-report.v1` (storage.md 19). */
 
@@ -36,6 +37,8 @@ export interface LossTotals {
 }
 
 const SCHEMA_VERSION = 1;
+/** A loss report above this is not one of ours. */
+const MAX_REPORT_BYTES = 16 * 1024 * 1024;
 
 export class LossReportError extends Error {
   override readonly name = "LossReportError";
@@ -94,6 +97,35 @@ export function parseLossReport(text: string): LossEvent<string>[] {
   if (report?.schema_version !== SCHEMA_VERSION) throw new LossReportError("loss report is not of schema version 1");
   if (!Array.isArray(report.events)) throw new LossReportError("loss report has no list of events");
   return report.events.map(parseEvent);
+}
+
+/**
+ * What `recovery-report.json` in the log root names: of the last opening that lost something. Undefined when there is none, or
+ * one that is none of ours. Throws FileSystemError.
+ */
+export function readLossReport(files: FileSystem, root: string): LossEvent<string>[] | undefined {
+  const path = `${root}/${RECOVERY_REPORT_FILE}`;
+  if (files.stat(path)?.kind !== "file") return undefined;
+  const file = files.open(path, "read");
+  try {
+    const { size } = file.status();
+    if (size > MAX_REPORT_BYTES) return undefined;
+    const bytes = new Uint8Array(size);
+    readExactly(file, bytes, 0, size, 0);
+    return parseLossReport(new TextDecoder().decode(bytes));
+  } catch (error) {
+    if (error instanceof LossReportError) return undefined;
+    throw error;
+  } finally {
+    file.close();
+  }
+}
+
+/** The events of `events` that `report` does not name: damage that stays where it is, is met by every start. */
+export function newLosses(events: readonly LossEvent[], report: readonly LossEvent<string>[]): LossEvent[] {
+  const keyOf = ({ segmentId, start, end, reason }: LossEvent<string>) => `${segmentId} ${start} ${end} ${reason}`;
+  const known = new Set(report.map(keyOf));
+  return events.filter((event) => !known.has(keyOf(event)));
 }
 
 /**

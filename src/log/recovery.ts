@@ -4,7 +4,14 @@ import { unacceptedLosses } from "./accepted-losses.ts";
 import { isDiskFull } from "./disk-full.ts";
 import type { Gap } from "./gap.ts";
 import { layoutNeedsMarker, writeLayoutMarker } from "./layout-marker.ts";
-import { LOSS_REASONS, type LossEvent, skippedBytes, writeLossReport } from "./loss-report.ts";
+import {
+  LOSS_REASONS,
+  type LossEvent,
+  newLosses,
+  readLossReport,
+  skippedBytes,
+  writeLossReport,
+} from "./loss-report.ts";
 import { syncCached } from "./page-cache.ts";
 import { quarantineFrom } from "./quarantine.ts";
 import { lossCapProblem, planRecovery, type RecoveryMode, type RecoveryPlan } from "./recovery-plan.ts";
@@ -47,6 +54,8 @@ export interface RecoveredLog {
   readonly losses: readonly LossEvent[];
   /** Loss events whose bytes were copied to quarantine before they were cut. */
   readonly quarantined: readonly LossEvent[];
+  /** How many of these no earlier opening has reported. */
+  readonly repairs: number;
   /** Best-effort steps that failed: layout marker, quarantine, report file. */
   readonly problems: readonly FileSystemError[];
   /** Files that are named as segments and cannot be any; they were left alone. */
@@ -78,7 +87,7 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
   const counted = { ...plan, losses: options.ignoreLossCaps ? [] : unacceptedLosses(files, root, plan.losses) };
   const excess = lossCapProblem(counted, maxSegmentBytes);
   if (excess !== undefined && options.recovery === "strict") throw excess;
-  if (excess !== undefined) return { ...resultOf(plan), quarantined: [], problems: [], readOnly: excess };
+  if (excess !== undefined) return { ...resultOf(plan), quarantined: [], repairs: 0, problems: [], readOnly: excess };
 
   const problems: FileSystemError[] = [];
   const bestEffort = (step: () => void): void => {
@@ -91,15 +100,20 @@ export function recoverLog(files: FileSystem, codec: Codec, root: string, option
   };
   if (needsMarker) bestEffort(() => writeLayoutMarker(files, root, codec));
   const quarantined = keepCopies(files, root, plan, options, bestEffort);
+  let known: readonly LossEvent<string>[] = [];
+  bestEffort(() => {
+    if (quarantined.length > 0) known = readLossReport(files, root) ?? [];
+  });
+  const repairs = newLosses(quarantined, known).length;
   // Before the cut: a start that ends right behind it leaves a log in which nothing is missing any more.
   const reported = plan.losses.length === 0 || reportIfRoom(files, root, plan.losses, bestEffort);
   execute(files, root, plan, bestEffort);
   if (!reported) bestEffort(() => writeLossReport(files, root, plan.losses));
 
-  return { ...resultOf(plan), quarantined, problems, readOnly: undefined };
+  return { ...resultOf(plan), quarantined, repairs, problems, readOnly: undefined };
 }
 
-function resultOf(plan: RecoveryPlan): Omit<RecoveredLog, "quarantined" | "problems" | "readOnly"> {
+function resultOf(plan: RecoveryPlan): Omit<RecoveredLog, "quarantined" | "repairs" | "problems" | "readOnly"> {
   const { segments, nextSegmentId, nextOffset, nextSequence, earliestOffset, durableBytes, losses, gaps } = plan;
   const { resumable, foreign } = plan;
   return {

@@ -179,7 +179,15 @@ describe("serve --health-addr", () => {
   });
 
   it("wire and health on one port are refused", async () => {
-    const result = await run(["serve", "--data-dir", "d", "--addr", "127.0.0.1:7001", "--health-addr", "127.0.0.1:7001"]);
+    const result = await run([
+      "serve",
+      "--data-dir",
+      "d",
+      "--addr",
+      "127.0.0.1:7001",
+      "--health-addr",
+      "127.0.0.1:7001",
+    ]);
     expect(result.code).toBe(1);
     expect(result.stderr).toContain("`--addr` and `--health-addr` use the same port 7001");
   });

@@ -7,7 +7,7 @@ import { SimulatedFileSystem } from "../../src/runtime/file-system-simulated.ts"
 import { codec, put, ROOT, tree } from "./fixtures.ts";
 
 const PATH = `${ROOT}/counters.ckpt`;
-const CLEAN = { losses: [], quarantined: [], lossEnd: 0 };
+const CLEAN = { losses: [], quarantined: [], repairs: 0, lossEnd: 0 };
 const TORN: LossEvent = { segmentId: 0, start: 64, end: 164, recordsLostEstimate: 0, reason: "TornTail" };
 const ROTTEN: LossEvent = { segmentId: 1, start: 64, end: 128, recordsLostEstimate: 2, reason: "CorruptRecordBody" };
 const UNBORN: LossEvent = { segmentId: 2, start: 0, end: 0, recordsLostEstimate: 0, reason: "CorruptSegmentHeader" };
@@ -203,7 +203,7 @@ describe("losses", () => {
     const files = newDisk();
     const losses = [TORN, ROTTEN];
     writeLossReport(files, ROOT, losses);
-    const { counters } = open(files, { losses, quarantined: [ROTTEN], lossEnd: 40 });
+    const { counters } = open(files, { losses, quarantined: [ROTTEN], repairs: 1, lossEnd: 40 });
     const values = (of: Counters) => [of.recordsSkipped, of.bytesSkipped, of.lastSkipOffset, of.checkpointRepairs];
     expect(values(counters)).toEqual([2, 164, 40, 1]);
     expect([counters.runsQuarantined, counters.tornTailRepairs, counters.segmentRepairs]).toEqual([1, 1, 1]);
@@ -215,7 +215,7 @@ describe("losses", () => {
   it("observability.md 13.33: without the counters, the report on disk is still known", () => {
     const files = newDisk();
     writeLossReport(files, ROOT, [ROTTEN]);
-    open(files, { losses: [ROTTEN], quarantined: [ROTTEN], lossEnd: 40 });
+    open(files, { losses: [ROTTEN], quarantined: [ROTTEN], repairs: 1, lossEnd: 40 });
     files.runAll();
     files.remove(PATH);
     const { counters } = open(files, { ...CLEAN, lossEnd: 50 });
@@ -249,7 +249,7 @@ describe("losses", () => {
 
   it("an opening that may not write its report counts its losses all the same", () => {
     const files = newDisk();
-    const { counters } = open(files, { losses: [ROTTEN], quarantined: [], lossEnd: 9 }, true);
+    const { counters } = open(files, { losses: [ROTTEN], quarantined: [], repairs: 0, lossEnd: 9 }, true);
     expect([counters.recordsSkipped, counters.bytesSkipped, counters.runsDataLoss]).toEqual([2, 64, 1]);
   });
 });

@@ -95,6 +95,23 @@ describe("counters over restarts", () => {
     expect(scrape(world)("records_skipped")).toBe(1);
   });
 
+  it("damage that stays where it is counts as one repair, however often it is met", async () => {
+    const options = { maxSegmentBytes: 4096, fullScan: true };
+    let world = await worked({ options });
+    const damaged = async (record: number | undefined): Promise<number[]> => {
+      await world.stop();
+      if (record !== undefined) world.files.flipBit(SEGMENT, 64 + record * 1044 + 40, 3);
+      world = await World.start({ killed: world, options });
+      const of = scrape(world);
+      return [of('corruption_repairs_total{artifact="segment"}'), of('recovery_runs_total{outcome="quarantined"}')];
+    };
+    expect(await damaged(0)).toEqual([1, 1]);
+    expect(await damaged(undefined)).toEqual([1, 2]);
+    expect(await damaged(2)).toEqual([2, 3]);
+    expect(await damaged(undefined)).toEqual([2, 4]);
+    await world.stop();
+  });
+
   it("README ruling 13: a damaged position counts as a repair", async () => {
     const first = await worked();
     await first.stop();
