@@ -17,6 +17,7 @@ import { FileSystemError } from "./file-system.ts";
 import { ThreadPoolQueue } from "./io-queue-pool.ts";
 import { ThreadQueue } from "./io-queue-thread.ts";
 import type { NativeIo } from "./native-io.ts";
+import { requireWritable } from "./require-writable.ts";
 
 const { O_RDONLY, O_RDWR, O_CREAT, O_EXCL, O_DIRECTORY } = fs.constants;
 
@@ -254,8 +255,12 @@ export class DiskFile implements File {
 
   sync(barrier: Barrier): void {
     const fd = this.fd;
-    if (barrier === "data") attempt("sync", this.path, () => fs.fdatasyncSync(fd));
-    else if (barrier === "full") attempt("sync", this.path, () => fs.fsyncSync(fd));
+    if (barrier === "none") return;
+    attempt("sync", this.path, () => {
+      if (barrier === "data") fs.fdatasyncSync(fd);
+      else fs.fsyncSync(fd);
+      requireWritable(fd);
+    });
   }
 
   close(): void {

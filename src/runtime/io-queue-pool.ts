@@ -4,6 +4,7 @@ import { toFileSystemError } from "./errno.ts";
 import type { Barrier, IoJob, IoQueue } from "./file-system.ts";
 import { FileSystemError } from "./file-system.ts";
 import type { DiskFile } from "./file-system-disk.ts";
+import { requireWritable } from "./require-writable.ts";
 
 const write = promisify(fs.write);
 const ftruncate = promisify(fs.ftruncate);
@@ -97,6 +98,8 @@ async function extend(fd: number, length: number): Promise<void> {
 }
 
 async function sync(fd: number, barrier: Barrier): Promise<void> {
+  if (barrier === "none") return;
   if (barrier === "data") await fdatasync(fd);
-  else if (barrier === "full") await fsync(fd);
+  else await fsync(fd);
+  requireWritable(fd);
 }

@@ -65,12 +65,25 @@ impl BorrowedFile {
 
     /// fdatasync; F_FULLFSYNC on Apple targets.
     pub fn sync_data(&self) -> std::io::Result<()> {
-        self.0.sync_data()
+        self.0.sync_data()?;
+        self.require_writable()
     }
 
     /// fsync; F_FULLFSYNC on Apple targets.
     pub fn sync_all(&self) -> std::io::Result<()> {
-        self.0.sync_all()
+        self.0.sync_all()?;
+        self.require_writable()
+    }
+
+    /// A file system that an error has made read-only (ext4 with errors=remount-ro) may answer a sync with success
+    /// although nothing is written any more: such a success is none.
+    fn require_writable(&self) -> std::io::Result<()> {
+        // SAFETY: zeros are a valid value of this structure of numbers.
+        let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the structure lives across the call; a wrong descriptor is EBADF.
+        let read_only =
+            unsafe { libc::fstatvfs(self.0.as_raw_fd(), &mut status) } == 0 && status.f_flag & libc::ST_RDONLY != 0;
+        if read_only { Err(Error::from_raw_os_error(libc::EROFS)) } else { Ok(()) }
     }
 
     /// Has the kernel begin to write these bytes to the disk: a later barrier waits for less. A hint, and only on Linux.
@@ -92,7 +105,11 @@ impl BorrowedFile {
     pub fn allocate(&self, length: u64) -> std::io::Result<()> {
         let now = self.0.metadata()?.len();
         match reserve(self.0.as_raw_fd(), now, length) {
-            Err(error) if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => return Err(error),
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+                // What a failed reservation got before the disk was full would be missing to everybody else.
+                let _ = self.truncate(now);
+                return Err(error);
+            }
             _ => {}
         }
         if now < length { self.truncate(length) } else { Ok(()) }
