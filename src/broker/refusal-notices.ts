@@ -44,7 +44,8 @@ export class RefusalNotices {
     this.#told = refusal !== undefined && this.#isDue(refusal.kind, nowMs);
     if (refusal === undefined || !this.#told) return;
     const cause = refusal.message.replace(/; produce rejected$/, "");
-    const rest = refusal.kind === "disk-full" ? UNTIL_ROOM : `${LIFTED_BY[refusal.kind]}; reading and acknowledging go on`;
+    const rest =
+      refusal.kind === "disk-full" ? UNTIL_ROOM : `${LIFTED_BY[refusal.kind]}; reading and acknowledging go on`;
     this.#warned(`publishing is refused (${cause}) ${rest}`);
   }
 
