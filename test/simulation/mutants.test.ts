@@ -6,7 +6,7 @@ import { FailedSeed, runSeed } from "./run.ts";
 import { Violation } from "./violation.ts";
 
 /** As many as the run that has to catch them. */
-const SEEDS = 256;
+const SEEDS = 384;
 
 const { codec } = loadCodec();
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { loadCodec } from "../../src/runtime/native/codec.ts";
 import { type RunResult, runSeed } from "./run.ts";
 
-const SEEDS = Number(process.env.IRONBUS_SIMULATION_SEEDS ?? 256);
+const SEEDS = Number(process.env.IRONBUS_SIMULATION_SEEDS ?? 384);
 const FIRST_SEED = Number(process.env.IRONBUS_SIMULATION_FIRST_SEED ?? 1);
 
 const { codec } = loadCodec();
@@ -28,7 +28,7 @@ describe("the storage engine on a disk whose power fails", () => {
       expect(acknowledged).toBeGreaterThan(SEEDS * 40);
       expect(cuts).toBeGreaterThan(SEEDS * 2);
       expect(lost).toBeGreaterThan(SEEDS * 2);
-      if (SEEDS < 256) return;
+      if (SEEDS < 384) return;
       expect([...levels.keys()].sort()).toEqual(["async", "interval", "none", "sync"]);
       for (const event of ["opened", "kill", "stop", "removed", "rejected", "froze", "failed", "cut in recovery"]) {
         expect(events.get(event) ?? 0, event).toBeGreaterThan(10);
