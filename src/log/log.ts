@@ -109,6 +109,9 @@ export class Log {
       get visibleHead() {
         return writer.visibleHead;
       },
+      get diskFailed() {
+        return writer.frozen !== undefined && readOnly === undefined;
+      },
       isInPlace: () => writer.isInPlace(),
       found: ({ id, path, baseOffset, baseSequence }, spans) => {
         const losses = spans.map((span) => lossOf(span, id));

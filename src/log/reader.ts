@@ -45,6 +45,8 @@ export interface DamageWatch {
   readonly visibleHead: number;
   /** Whether the segments' paths lead into the log's directory (README ruling 12). */
   isInPlace(): boolean;
+  /** Whether the disk has failed the writer: what it does not give back now may be there after a restart. */
+  readonly diskFailed: boolean;
   /** The segment has these holes too now; each span once. */
   found(segment: SegmentEntry, spans: readonly LostSpan[]): void;
 }
@@ -80,7 +82,7 @@ export class LogReader {
    * A window that holds the record `offset`, which must lie in [first retained offset, `visibleHead`). Its row is
    * `offset - window.firstOffset`. The window is valid until the next call. Undefined when the record is lost: the log has
    * a gap there. A damaged record, or one that the medium does not give back, becomes a gap by being read. Throws
-   * LogReadError or FileSystemError for what no damage to the segment explains.
+   * LogReadError or FileSystemError for what no damage to the segment explains, or for a disk that has failed altogether.
    */
   window(offset: number, visibleHead: number): Window | undefined {
     for (let index = 0; index < this.#windows.length; index++) {
@@ -98,8 +100,8 @@ export class LogReader {
     try {
       return this.#load(segment, offset, visibleHead);
     } catch (error) {
-      if (!(error instanceof LogReadError) && !isReadError(error)) throw error;
-      if (!this.#salvage(segment)) throw error;
+      const mayBeDamage = error instanceof LogReadError || (isReadError(error) && !this.#watch.diskFailed);
+      if (!mayBeDamage || !this.#salvage(segment)) throw error;
     }
     return isLost(segment, offset) ? undefined : this.#load(segment, offset, visibleHead);
   }

@@ -135,6 +135,23 @@ describe("damage that is met while the log is open", () => {
     expect(seen).toEqual([...numbered(start), `[${start}, ${end})`, ...numbered(300 - end, end), "p0"]);
   });
 
+  it("on a disk that has failed the writer, what cannot be read is not called lost", () => {
+    const opened = open(newDisk());
+    const { files, log, lost } = opened;
+    commit(opened, numbered(3));
+    files.fail({ operation: "sync", path: /seg-/, code: "EIO" });
+    const { chunk, table } = publishes(["refused"]);
+    log.append(chunk, table, 0, 1);
+    log.pump();
+    files.runAll();
+    expect(log.frozen).toBeDefined();
+    for (let i = 0; i < 8; i++) files.fail({ operation: "read", path: /seg-/, code: "EIO" });
+    expect(thrown(() => log.read(1, log.visibleHead))).toMatchObject({ code: "EIO" });
+    expect([log.gaps, lost]).toEqual([[], []]);
+    files.clearFaults();
+    expect(consumed(log)).toEqual(numbered(3));
+  });
+
   it("a file that is not there is no damage: nothing is skipped", () => {
     const files = newDisk();
     putSegment(files, { id: 0, base: 0, payloads: numbered(3), sealed: true });
