@@ -7,7 +7,7 @@ import { BUN, cleanUp, ROOT, run, temporaryDirectory } from "./program.ts";
 afterEach(cleanUp);
 
 /** The packages that end up in the bundles. */
-const BUNDLED = ["node_modules/crc-32"];
+const BUNDLED = ["node_modules/crc-32", "node_modules/@noble/hashes"];
 
 /** Copies what the build reads to another place, builds there, and gives the hashes of the results. */
 function buildIn(directory: string): string[] {
