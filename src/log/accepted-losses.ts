@@ -1,6 +1,5 @@
 import type { FileSystem } from "../runtime/file-system.ts";
-import { type LossEvent, LossReportError, parseLossReport, writeLossReport } from "./loss-report.ts";
-import { readExactly } from "./read-exactly.ts";
+import { type LossEvent, readLossReport, writeLossReport } from "./loss-report.ts";
 
 /**
  * Losses that an operator has accepted with `repair --apply --force`: `repair-accepted.json` in the log root, in the form
@@ -20,7 +19,7 @@ const MAX_FILE_BYTES = 64 * 1024 * 1024;
 export function unacceptedLosses(files: FileSystem, root: string, losses: readonly LossEvent[]): readonly LossEvent[] {
   if (losses.length === 0) return losses;
   const accepted = new Map<number, Span[]>();
-  for (const span of readAcceptedLosses(files, root)) {
+  for (const span of readLossReport(files, root, ACCEPTED_LOSSES_FILE, MAX_FILE_BYTES) ?? []) {
     const others = accepted.get(span.segmentId);
     if (others === undefined) accepted.set(span.segmentId, [span]);
     else others.push(span);
@@ -62,23 +61,4 @@ function liesWithin(spans: readonly Span[], { start, end }: Span): boolean {
   }
   // Of those that begin in time, the last one reaches furthest.
   return low > 0 && spans[low - 1].end >= end;
-}
-
-function readAcceptedLosses(files: FileSystem, root: string): readonly LossEvent<string>[] {
-  const path = `${root}/${ACCEPTED_LOSSES_FILE}`;
-  const status = files.stat(path);
-  if (status?.kind !== "file" || status.size > MAX_FILE_BYTES) return [];
-  const bytes = new Uint8Array(status.size);
-  const file = files.open(path, "read");
-  try {
-    readExactly(file, bytes, 0, bytes.length, 0);
-  } finally {
-    file.close();
-  }
-  try {
-    return parseLossReport(new TextDecoder().decode(bytes));
-  } catch (error) {
-    if (error instanceof LossReportError) return [];
-    throw error;
-  }
 }

@@ -2,8 +2,8 @@ import { blake3 } from "@noble/hashes/blake3";
 import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import type { DictionarySource } from "./compressed-payload.ts";
 import { syncCached, syncCachedFile } from "./page-cache.ts";
-import { readExactly } from "./read-exactly.ts";
 import { viewOf } from "./u64.ts";
+import { readWhole } from "./whole-file.ts";
 
 /**
  * Dictionaries of zstd payloads (storage.md 13): `dicts/<id>.zstd`, the id in decimal. The id is the first four bytes of
@@ -86,14 +86,8 @@ export function loadDictionary(files: FileSystem, root: string, id: number): Uin
   try {
     const status = files.stat(path);
     if (status?.kind !== "file" || status.size === 0 || status.size > MAX_DICTIONARY_BYTES) return undefined;
-    const file = files.open(path, "read");
-    try {
-      const content = new Uint8Array(status.size);
-      readExactly(file, content, 0, content.length, 0);
-      return dictionaryId(content) === id ? content : undefined;
-    } finally {
-      file.close();
-    }
+    const content = readWhole(files, path, status.size);
+    return dictionaryId(content) === id ? content : undefined;
   } catch (error) {
     if (error instanceof FileSystemError) return undefined;
     throw error;

@@ -1,6 +1,7 @@
 import type { FileSystem } from "../runtime/file-system.ts";
 import { RECOVERY_REPORT_FILE } from "./names.ts";
 import { readExactly } from "./read-exactly.ts";
+import { writeWhole } from "./whole-file.ts";
 
 /** What recovery gave up, in the schema `ironbus.loss-report.v1` (storage.md 19). */
 
@@ -100,16 +101,21 @@ export function parseLossReport(text: string): LossEvent<string>[] {
 }
 
 /**
- * What `recovery-report.json` in the log root names: of the last opening that lost something. Undefined when there is none, or
- * one that is none of ours. Throws FileSystemError.
+ * What `recovery-report.json` in the log root names: of the last opening that lost something; or another report of that form.
+ * Undefined when there is none, or one that is none of ours, as is any above `maxBytes`. Throws FileSystemError.
  */
-export function readLossReport(files: FileSystem, root: string): LossEvent<string>[] | undefined {
-  const path = `${root}/${RECOVERY_REPORT_FILE}`;
+export function readLossReport(
+  files: FileSystem,
+  root: string,
+  name = RECOVERY_REPORT_FILE,
+  maxBytes = MAX_REPORT_BYTES,
+): LossEvent<string>[] | undefined {
+  const path = `${root}/${name}`;
   if (files.stat(path)?.kind !== "file") return undefined;
   const file = files.open(path, "read");
   try {
     const { size } = file.status();
-    if (size > MAX_REPORT_BYTES) return undefined;
+    if (size > maxBytes) return undefined;
     const bytes = new Uint8Array(size);
     readExactly(file, bytes, 0, size, 0);
     return parseLossReport(new TextDecoder().decode(bytes));
@@ -129,8 +135,8 @@ export function newLosses(events: readonly LossEvent[], report: readonly LossEve
 }
 
 /**
- * Writes `recovery-report.json`, or a report of another `name`, into the log root: to a temporary name, synced, renamed, directory synced. Throws
- * FileSystemError; recovery does not fail for it.
+ * Writes `recovery-report.json`, or a report of another `name`, into the log root: to a temporary name, synced, renamed,
+ * directory synced. Throws FileSystemError; recovery does not fail for it.
  */
 export function writeLossReport(
   files: FileSystem,
@@ -141,14 +147,7 @@ export function writeLossReport(
   const path = `${root}/${name}`;
   const temporary = `${path}.tmp`;
   const bytes = new TextEncoder().encode(`${formatLossReport(events)}\n`);
-  const file = files.open(temporary, "create");
-  try {
-    file.truncate(0);
-    file.write(bytes, 0, bytes.length, 0);
-    file.sync("full");
-  } finally {
-    file.close();
-  }
+  writeWhole(files, temporary, bytes);
   files.rename(temporary, path);
   files.syncDirectory(root);
 }

@@ -2,7 +2,6 @@ import { type Codec, FIELD_TIMESTAMP, FIELDS } from "../runtime/codec.ts";
 import { type FileSystem, FileSystemError } from "../runtime/file-system.ts";
 import type { Log } from "./log.ts";
 import { timeIndexName } from "./names.ts";
-import { readExactly } from "./read-exactly.ts";
 import type { SegmentEntry } from "./segment-entry.ts";
 import {
   decodeTimeIndex,
@@ -13,6 +12,7 @@ import {
   timeIndexLength,
 } from "./time-index.ts";
 import { viewOf } from "./u64.ts";
+import { readWhole, writeWhole } from "./whole-file.ts";
 
 export interface TimeSeekWorld {
   readonly files: FileSystem;
@@ -112,14 +112,7 @@ function storedIndex(files: FileSystem, codec: Codec, path: string, segment: Seg
   try {
     const size = files.stat(path)?.size ?? 0;
     if (size === 0 || size > timeIndexLength(segment.count, 1)) return undefined;
-    const file = files.open(path, "read");
-    try {
-      const bytes = new Uint8Array(size);
-      readExactly(file, bytes, 0, size, 0);
-      return decodeTimeIndex(bytes, identityOf(segment), codec);
-    } finally {
-      file.close();
-    }
+    return decodeTimeIndex(readWhole(files, path, size), identityOf(segment), codec);
   } catch (error) {
     if (error instanceof FileSystemError) return undefined;
     throw error;
@@ -130,14 +123,7 @@ function storedIndex(files: FileSystem, codec: Codec, path: string, segment: Seg
 function store(files: FileSystem, codec: Codec, root: string, path: string, index: TimeIndex): void {
   const bytes = encodeTimeIndex(index, codec);
   try {
-    const file = files.open(path, "create");
-    try {
-      file.truncate(0);
-      file.write(bytes, 0, bytes.length, 0);
-      file.sync("full");
-    } finally {
-      file.close();
-    }
+    writeWhole(files, path, bytes);
     files.syncDirectory(root);
   } catch (error) {
     if (!(error instanceof FileSystemError)) throw error;

@@ -1,7 +1,7 @@
 import { DataDirectoryError, makeDurableDirectory } from "../log/data-directory.ts";
 import { RESTORING_LAYOUT_VERSION, writeLayoutMarker } from "../log/layout-marker.ts";
 import { LAYOUT_FILE } from "../log/names.ts";
-import { readExactly } from "../log/read-exactly.ts";
+import { readWhole } from "../log/whole-file.ts";
 import type { Codec } from "../runtime/codec.ts";
 import type { FileSystem, Lock } from "../runtime/file-system.ts";
 import { BACKUP_DATA } from "./backup.ts";
@@ -92,14 +92,7 @@ function readManifest(files: FileSystem, from: string): Manifest {
   if (status.size > MAX_MANIFEST_BYTES) {
     throw new OfflineError("InvalidManifest", `invalid backup manifest: ${status.size} bytes are too many`);
   }
-  const bytes = new Uint8Array(status.size);
-  const file = files.open(path, "read");
-  try {
-    readExactly(file, bytes, 0, bytes.length, 0);
-  } finally {
-    file.close();
-  }
-  return parseManifest(bytes);
+  return parseManifest(readWhole(files, path, status.size));
 }
 
 function checkContent(
