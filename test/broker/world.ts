@@ -252,6 +252,20 @@ export function textOf({ body }: Frame): string {
   return new TextDecoder().decode(body);
 }
 
+/** Every record of the broker's log as a new consumer gets it, each settled: payloads by offset. */
+export function everyRecord(world: World): Map<number, string> {
+  const reader = world.client();
+  const found = new Map<number, string>();
+  while (found.size < world.broker.nextOffset) {
+    reader.send(flow(64));
+    const delivered = reader.received().filter(({ tag }) => tag === Tag.Deliver);
+    for (const deliver of delivered) found.set(offsetOf(deliver), payloadOf(deliver));
+    reader.send(...delivered.map((deliver) => ackOf(deliver)));
+    reader.received();
+  }
+  return found;
+}
+
 export function numbersTo(count: number): number[] {
   return Array.from({ length: count }, (_, index) => index);
 }
